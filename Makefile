@@ -1,0 +1,60 @@
+# make help lists the targets. Everything happens in .venv, made on first use.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+FASHION := /usr/share/datasets/fashion-mnist
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check format lint types layers bench clean data
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.demo: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo ## train on the digits, bound and attack a few images, print the table
+	$(BIN)/python examples/digits.py
+
+check: $(VENV)/.dev format lint types layers data ## everything CI runs: format, lint, types, layers, tests, doctests
+	$(BIN)/python -m pytest -m 'not slow' --cov --cov-report=term
+
+test: check ## the same as make check
+
+test-slow: $(VENV)/.dev data ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+layers: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+# CI must not skip the tests on Fashion-MNIST, so it installs the data; elsewhere they skip.
+data:
+ifdef CI
+	test -d $(FASHION) || (apt-get update -q && apt-get install -q -y dataset-fashion-mnist)
+endif
+
+bench: $(VENV)/.dev ## speed against dense SVD, SciPy and hessian-eigenthings, as ratios
+	$(BIN)/python benchmarks/core.py
+
+clean: ## remove the virtual environment and all caches
+	rm -rf $(VENV) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +

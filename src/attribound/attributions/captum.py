@@ -1,0 +1,110 @@
+"""Translate Captum's attributions into ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from attribound.attributions.base import ModelAttribution
+from attribound.attributions.classifier import Classifier
+from attribound.attributions.input_x_gradient import InputXGradient
+from attribound.attributions.integrated_gradients import IntegratedGradients
+from attribound.attributions.saliency import Saliency
+from attribound.errors import ModelError
+
+_QUADRATURES = {
+    "riemann_right": "riemann_right",
+    "riemann_middle": "midpoint",
+    "gausslegendre": "gauss_legendre",
+}
+
+
+def from_captum(explainer: object, **settings: Any) -> ModelAttribution:
+    """Our attribution with the values of a Captum object, and a right Jacobian.
+
+    Captum's own results must not be differentiated: their gradients are silently
+    wrong. Captum is not imported here, nor needed.
+
+    Args:
+        explainer: Captum's ``Saliency``, ``InputXGradient`` or ``IntegratedGradients``.
+        settings: what you pass to its ``attribute``: ``n_steps`` (Captum's default 50),
+            ``method`` (default ``gausslegendre``) and ``baselines`` (default 0) for
+            integrated gradients; ``abs=False`` for saliency, which is translated with
+            its sign (the bound holds for absolute values, too: they are no further
+            apart than the signed ones).
+
+    Raises:
+        ModelError: the object or a setting has no counterpart, with the reason.
+    """
+    kind = type(explainer)
+    name = kind.__name__ if kind.__module__.split(".")[0] == "captum" else None
+    translate = _TRANSLATIONS.get(name or "")
+    if translate is None:
+        raise _refusal(
+            f"{kind.__module__}.{kind.__name__}",
+            "its values are not gradients we have in closed form; write it as a function and "
+            "use attribound.FunctionAttribution(fn)",
+        )
+    attribution = translate(explainer, settings)
+    if settings:
+        raise _refusal(
+            f"settings {', '.join(sorted(settings))}",
+            f"not translated for {name}; leave them out or use attribound.FunctionAttribution",
+        )
+    return attribution
+
+
+def _model(explainer: Any) -> Classifier | Callable[[Tensor], Tensor]:
+    model: Callable[[Tensor], Tensor] = explainer.forward_func
+    return model
+
+
+def _saliency(explainer: Any, settings: dict[str, Any]) -> ModelAttribution:
+    if settings.pop("abs", False):
+        raise _refusal(
+            "abs=True",
+            "an absolute value has kinks; use abs=False, whose bound holds for absolute "
+            "values, too",
+        )
+    return Saliency(_model(explainer))
+
+
+def _input_x_gradient(explainer: Any, _settings: dict[str, Any]) -> ModelAttribution:
+    return InputXGradient(_model(explainer))
+
+
+def _integrated_gradients(explainer: Any, settings: dict[str, Any]) -> ModelAttribution:
+    method = settings.pop("method", "gausslegendre")
+    if method not in _QUADRATURES:
+        raise _refusal(
+            f"method={method!r}", f"not one of ours; use {', '.join(sorted(_QUADRATURES))}"
+        )
+    settings.pop("internal_batch_size", None)  # how it is computed, not what
+    baselines = settings.pop("baselines", None)
+    if isinstance(baselines, tuple):
+        raise _refusal("a tuple of baselines", "several inputs are not supported; pass a tensor")
+    return IntegratedGradients(
+        _model(explainer),
+        steps=settings.pop("n_steps", 50),
+        baseline=0.0 if baselines is None else baselines,
+        quadrature=_QUADRATURES[method],
+        multiply_by_inputs=explainer.multiplies_by_inputs,
+    )
+
+
+def _refusal(got: str, reason: str) -> ModelError:
+    return ModelError(
+        "Captum object",
+        expected="Saliency, InputXGradient or IntegratedGradients with settings we know",
+        got=got,
+        remedy=reason,
+    )
+
+
+_TRANSLATIONS: dict[str, Callable[[Any, dict[str, Any]], ModelAttribution]] = {
+    "Saliency": _saliency,
+    "InputXGradient": _input_x_gradient,
+    "IntegratedGradients": _integrated_gradients,
+}

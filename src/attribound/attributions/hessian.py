@@ -1,0 +1,172 @@
+"""Hessians of a logit, averaged over points of a path: the one derivative all Jacobians need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attribound.attributions.classifier import Classifier, second_derivative
+from attribound.operators import Block, BlockOperator, LinearOperator
+
+#: Points evaluated together. A CPU gains nothing beyond this; an accelerator wants more.
+POINTS_AT_ONCE = {"cpu": 32}
+POINTS_AT_ONCE_ELSEWHERE = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The points ``base + nodes[k] * displacement`` of each example, with quadrature weights.
+
+    Attributes:
+        base, displacement: shape ``(batch, *features)``.
+        nodes, weights: shape ``(k,)``.
+        target: label of each example.
+    """
+
+    base: Tensor
+    displacement: Tensor
+    nodes: Tensor
+    weights: Tensor
+    target: Tensor
+
+    def __getitem__(self, examples: Tensor | slice) -> Path:
+        """The paths of some examples."""
+        return Path(
+            self.base[examples],
+            self.displacement[examples],
+            self.nodes,
+            self.weights,
+            self.target[examples],
+        )
+
+    def at(self, nodes: slice) -> Path:
+        """The same paths at some of the nodes."""
+        return Path(
+            self.base, self.displacement, self.nodes[nodes], self.weights[nodes], self.target
+        )
+
+    def points(self) -> tuple[Tensor, Tensor]:
+        """All points ``(batch * k, *features)``, example by example, and their labels."""
+        alpha = self.nodes.view(-1, *[1] * (self.base.dim() - 1))
+        points = self.base.unsqueeze(1) + alpha * self.displacement.unsqueeze(1)
+        return points.flatten(0, 1), self.target.repeat_interleave(len(self.nodes))
+
+    def average(self, values: Tensor, weights: Tensor) -> Tensor:
+        """Sum over the nodes of ``weights * values`` for values ``(batch * k, *features)``."""
+        by_node = values.reshape(len(self.base), len(self.nodes), -1)
+        return torch.einsum("bkn,k->bn", by_node, weights).view_as(self.base)
+
+
+def single_point(x: Tensor, target: Tensor) -> Path:
+    """The path that is just ``x``."""
+    one = x.new_ones(1)
+    return Path(torch.zeros_like(x), x, one, one, target)
+
+
+def mean_gradient(classifier: Classifier, path: Path) -> Tensor:
+    """Weighted mean of the gradients along the path, ``(batch, *features)``; no graph kept."""
+    out = torch.zeros_like(path.base)
+    for rows, nodes in _parts(classifier, path):
+        part = path[rows].at(nodes)
+        points, target = part.points()
+        gradient = classifier.gradient(points.requires_grad_(), target)
+        out[rows] += part.average(gradient, part.weights)
+    return out
+
+
+def mean_gradient_and_hessian(classifier: Classifier, path: Path) -> tuple[Tensor, LinearOperator]:
+    """The mean gradient, and the Hessian of what it is the gradient of, as an operator.
+
+    The Hessian is the sum over the nodes of weight * node * Hessian at the point:
+    the derivative of the mean gradient with respect to the end of the path. Its
+    graph is built here, once, and serves every product.
+    """
+    total = len(path.base) * len(path.nodes) * classifier.graph_bytes(path.base)
+    retain = total <= classifier.memory_limit
+    blocks = _build(classifier, path, retain)(torch.arange(len(path.base)))
+    gradient = torch.zeros_like(path.base)
+    for block in blocks:
+        assert isinstance(block.operator, PathHessian)
+        gradient[block.places] += block.operator.mean_gradient
+    operator = BlockOperator(
+        path.base, blocks, _build(classifier, path, retain), True, len(path.nodes)
+    )
+    return gradient, operator
+
+
+class PathHessian(LinearOperator):
+    """The weighted Hessian of some examples at some nodes, by double backward.
+
+    Args:
+        retain: keep the graph between products, or build it anew for each.
+    """
+
+    symmetric = True
+
+    def __init__(self, classifier: Classifier, path: Path, *, retain: bool) -> None:
+        self._classifier = classifier
+        self._path = path
+        self._retain = retain
+        self.points = len(path.nodes)
+        self.mean_gradient, product = self._differentiate()
+        self._product = product if retain else None
+
+    def _differentiate(self) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        points, target = self._path.points()
+        points.requires_grad_()
+        gradient = self._classifier.gradient(points, target, create_graph=True)
+        mean = self._path.average(gradient.detach(), self._path.weights)
+        return mean, second_derivative(gradient, points)
+
+    @property
+    def like(self) -> Tensor:
+        """The bases of the paths."""
+        return self._path.base
+
+    def matvec(self, v: Tensor) -> Tensor:
+        """The Hessian times ``v``."""
+        path = self._path
+        product = self._product or self._differentiate()[1]
+        directions = v.repeat_interleave(len(path.nodes), dim=0)
+        return path.average(product(directions), path.weights * path.nodes)
+
+    def rmatvec(self, u: Tensor) -> Tensor:
+        """The same: the Hessian is symmetric."""
+        return self.matvec(u)
+
+    def select(self, index: Tensor) -> LinearOperator:
+        """The operator of the examples ``index``, with a graph of its own."""
+        return PathHessian(self._classifier, self._path[index], retain=self._retain)
+
+
+def _build(classifier: Classifier, path: Path, retain: bool) -> Callable[[Tensor], Sequence[Block]]:
+    def build(index: Tensor) -> list[Block]:
+        wanted = path[index.to(path.base.device)]
+        blocks = []
+        for rows, nodes in _parts(classifier, wanted):
+            operator = PathHessian(classifier, wanted[rows].at(nodes), retain=retain)
+            places = torch.arange(len(index))[rows].to(path.base.device)
+            blocks.append(Block(operator, torch.arange(len(places)).to(places), places))
+        return blocks
+
+    return build
+
+
+def _parts(classifier: Classifier, path: Path) -> Iterator[tuple[slice, slice]]:
+    """Cut the examples x nodes into pieces that fit: whole examples, or one example's nodes."""
+    batch, nodes = len(path.base), len(path.nodes)
+    most = POINTS_AT_ONCE.get(path.base.device.type, POINTS_AT_ONCE_ELSEWHERE)
+    # Products need about as much again as the graph they run on.
+    affordable = classifier.memory_limit // (2 * classifier.graph_bytes(path.base))
+    most = max(1, min(most, affordable))
+    if nodes <= most:
+        step = most // nodes
+        for start in range(0, batch, step):
+            yield slice(start, min(start + step, batch)), slice(0, nodes)
+    else:
+        for row in range(batch):
+            for start in range(0, nodes, most):
+                yield slice(row, row + 1), slice(start, min(start + most, nodes))

@@ -1,0 +1,104 @@
+"""Integrated gradients, for any baseline and quadrature."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor
+
+from attribound.attributions.base import Attribution, Linearization, Model, ModelAttribution
+from attribound.attributions.hessian import Path, mean_gradient, mean_gradient_and_hessian
+from attribound.attributions.inputs import Target, check_inputs
+from attribound.attributions.quadrature import rule
+from attribound.attributions.scaled import ScaledGradientJacobian
+from attribound.errors import InputError
+
+
+class IntegratedGradients(ModelAttribution):
+    """(x - baseline) times the mean gradient on the way from the baseline to x.
+
+    Its Jacobian is diag(mean gradient) + diag(x - baseline) @ mean Hessian, the
+    Hessian at node alpha weighted with alpha (the end of the path moves, its
+    points move alpha times as far).
+
+    Args:
+        model: classifier; see :class:`Classifier` for its settings.
+        steps: number of quadrature nodes.
+        baseline: a number, one baseline ``features``, or one per example
+            ``(batch, *features)``.
+        quadrature: ``riemann_right`` (the paper's), ``midpoint`` or ``gauss_legendre``.
+        multiply_by_inputs: False leaves the factor (x - baseline) out.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        steps: int = 20,
+        baseline: float | Tensor = 0.0,
+        quadrature: str = "riemann_right",
+        multiply_by_inputs: bool = True,
+    ) -> None:
+        super().__init__(model)
+        self.nodes, self.weights = rule(quadrature, steps)
+        self.steps = self.points = steps
+        self.baseline = baseline
+        self.quadrature = quadrature
+        self.multiply_by_inputs = multiply_by_inputs
+
+    def rows(self, x: Tensor, rows: slice) -> Attribution:
+        """The same attribution for some rows of the batch ``x``: per-example baselines are cut."""
+        if not isinstance(self.baseline, Tensor) or self.baseline.shape != x.shape:
+            return self
+        chosen = copy.copy(self)
+        chosen.baseline = self.baseline[rows]
+        return chosen
+
+    def completeness_gap(self, x: Tensor, target: Target = None) -> Tensor:
+        """How far the scores of each example are from summing to f(x) - f(baseline).
+
+        Zero for the exact integral; what is left is the error of the quadrature.
+        """
+        x = check_inputs(x)
+        labels = self.targets(x, target)
+        scores = self(x, labels)
+        base = self._baseline(x)
+        total = scores if self.multiply_by_inputs else scores * (x - base)
+        with torch.no_grad():
+            rise = self.classifier.logits(x) - self.classifier.logits(base)
+        return (total.flatten(1).sum(1) - rise.gather(1, labels.unsqueeze(1)).squeeze(1)).abs()
+
+    def _baseline(self, x: Tensor) -> Tensor:
+        base = torch.as_tensor(self.baseline, dtype=x.dtype, device=x.device)
+        if not torch.isfinite(base).all():
+            raise InputError(
+                "baseline",
+                expected="finite numbers",
+                got="NaN or infinity",
+                remedy="use e.g. baseline=0.0",
+            )
+        if base.dim() and base.shape not in (x.shape, x.shape[1:], (1, *x.shape[1:])):
+            raise InputError(
+                "baseline",
+                expected=f"a number or shape {tuple(x.shape[1:])} or {tuple(x.shape)}",
+                got=f"shape {tuple(base.shape)}",
+                remedy="give one baseline for all examples or one for each",
+            )
+        return base.expand_as(x)
+
+    def _path(self, x: Tensor, target: Tensor) -> Path:
+        base = self._baseline(x)
+        return Path(base, x - base, self.nodes.to(x), self.weights.to(x), target)
+
+    def _value(self, x: Tensor, target: Tensor) -> Tensor:
+        path = self._path(x, target)
+        gradient = mean_gradient(self.classifier, path)
+        return path.displacement * gradient if self.multiply_by_inputs else gradient
+
+    def _linearize(self, x: Tensor, target: Tensor) -> Linearization:
+        path = self._path(x, target)
+        gradient, hessian = mean_gradient_and_hessian(self.classifier, path)
+        if not self.multiply_by_inputs:
+            return Linearization(gradient, hessian, target)
+        jacobian = ScaledGradientJacobian(gradient, path.displacement, hessian)
+        return Linearization(path.displacement * gradient, jacobian, target)

@@ -1,0 +1,153 @@
+"""Sections 3 and 4 of the paper: the bound of every example, from linearisation to angle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import torch
+from rich.progress import track
+from torch import Tensor
+
+from attribound.attributions import Attribution, Linearization
+from attribound.attributions.inputs import Target, check_inputs
+from attribound.balls import LpBall
+from attribound.bounding.adjusted import adjusted
+from attribound.bounding.cosine import cosine_and_degrees
+from attribound.bounding.label_constraint import label_constraint
+from attribound.bounding.sensitivity import FirstOrder, Sensitivity, sensitivity
+from attribound.errors import InputError
+from attribound.results import Bound, Claim, Status
+from attribound.tensors import norm
+
+Result = TypeVar("Result")
+
+
+def bound(
+    attribution: Attribution,
+    x: Tensor,
+    ball: LpBall,
+    target: Target = None,
+    method: FirstOrder | None = None,
+) -> Bound:
+    """Bound how far the attribution of each example can move in ``ball``, to first order.
+
+    ``euclidean`` is Theorem 1 (p = 2), the smaller of Theorem 2 and Corollary 1
+    (p = inf), Corollary 1 (p > 2), the largest column (p = 1, exact) or Theorem 1
+    by inclusion (1 < p < 2). All of it holds if the attribution is linear in the
+    ball, and only then: a direct attack often exceeds it. The singular value is
+    taken from above, with the failure probability of the solver.
+
+    Args:
+        attribution: g, e.g. ``ab.IntegratedGradients(model)``.
+        x: inputs ``(batch, *features)``; examples are treated one by one.
+        ball: the perturbations, e.g. ``ab.L2Ball(0.1)``.
+        target: labels to explain; default: the predicted class.
+        method: tolerances, limits, progress.
+
+    Returns:
+        One row per example; its ``repr`` is a table.
+    """
+    if not isinstance(ball, LpBall):
+        raise InputError(
+            "ball",
+            expected="a ball",
+            got=repr(ball),
+            remedy="use e.g. attribound.L2Ball(0.1) or attribound.LinfBall(8 / 255)",
+        )
+    settings = method or FirstOrder()
+
+    def solve(part: Attribution, rows: Tensor, labels: Tensor) -> Bound:
+        at_x = part.linearize(rows, labels)
+        return assemble(part, rows, at_x, sensitivity(at_x, ball.p, settings), ball)
+
+    result: Bound = join([*in_groups(attribution, x, target, settings, solve)])
+    return result
+
+
+def in_groups(
+    attribution: Attribution,
+    x: Tensor,
+    target: Target,
+    settings: FirstOrder,
+    solve: Callable[[Attribution, Tensor, Tensor], Result],
+) -> Iterator[Result]:
+    """``solve`` on groups of examples whose graphs fit the memory limit together."""
+    x = check_inputs(x)
+    labels = attribution.targets(x, target)
+    size = attribution.examples_at_once(x)
+    starts = range(0, len(x), size)
+    for start in track(starts, "bounding", disable=not settings.progress, transient=True):
+        rows = slice(start, start + size)
+        yield solve(attribution.rows(x, rows), x[rows], labels[rows])
+
+
+def assemble(
+    attribution: Attribution, x: Tensor, at_x: Linearization, steepness: Sensitivity, ball: LpBall
+) -> Bound:
+    """The bound of the paper from the sensitivity at ``x``."""
+    euclidean = ball.epsilon * steepness.value
+    delta = ball.epsilon * steepness.direction
+    raised = adjusted(attribution, x, at_x, delta, euclidean)
+    length = norm(at_x.value)
+    cosine, degrees = cosine_and_degrees(euclidean, length)
+    adjusted_cosine, adjusted_degrees = cosine_and_degrees(raised, length)
+    label = None
+    if attribution.classifier is not None:
+        label = label_constraint(attribution.classifier, x, at_x.target, delta)
+    return Bound(
+        epsilon=ball.epsilon,
+        p=ball.p,
+        target=at_x.target,
+        claim=Claim.FIRST_ORDER,
+        euclidean=euclidean,
+        adjusted=raised,
+        cosine=cosine,
+        degrees=degrees,
+        adjusted_cosine=adjusted_cosine,
+        adjusted_degrees=adjusted_degrees,
+        xi=steepness.spectral.value,
+        direction=steepness.direction,
+        source=steepness.source,
+        attribution_norm=length,
+        label=label,
+        products=steepness.products,
+        status=statuses(
+            attribution,
+            steepness.spectral.status,
+            {
+                Status.ANGLE_UNBOUNDED: degrees == 180,
+                Status.ZERO_ATTRIBUTION: length == 0,
+                Status.MISCLASSIFIED: label.misclassified if label else length < 0,
+            },
+        ),
+    )
+
+
+def statuses(
+    attribution: Attribution, solver: tuple[Status, ...], reservations: dict[Status, Tensor]
+) -> tuple[Status, ...]:
+    """The solver's status of each example, with the reservations that apply to it."""
+    common = Status.KINKED if attribution.kinked else Status.CONVERGED
+    result = [status | common for status in solver]
+    for flag, applies in reservations.items():
+        for row in applies.nonzero().flatten().tolist():
+            result[row] |= flag
+    return tuple(result)
+
+
+def join(parts: list[Any]) -> Any:
+    """Results of groups of examples as one result: per-example fields are concatenated."""
+    first = parts[0]
+    if len(parts) == 1 or first is None:
+        return first
+    if isinstance(first, Tensor):
+        return torch.cat(parts)
+    if isinstance(first, tuple):
+        return tuple(item for part in parts for item in part)
+    if hasattr(first, "__dataclass_fields__"):
+        return type(first)(
+            **{f.name: join([getattr(part, f.name) for part in parts]) for f in fields(first)}
+        )
+    return first

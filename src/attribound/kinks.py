@@ -1,0 +1,162 @@
+"""Find where a network is not smooth, by watching one forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from attribound.errors import KinkError
+
+#: ATen operators whose derivative, or value, jumps somewhere.
+KINKED = frozenset(
+    {
+        "_prelu_kernel",
+        "abs",
+        "adaptive_max_pool2d",
+        "adaptive_max_pool3d",
+        "amax",
+        "amin",
+        "aminmax",
+        "ceil",
+        "clamp",
+        "clamp_max",
+        "clamp_min",
+        "cummax",
+        "cummin",
+        "floor",
+        "fmax",
+        "fmin",
+        "frac",
+        "fractional_max_pool2d",
+        "fractional_max_pool3d",
+        "hardshrink",
+        "hardsigmoid",
+        "hardswish",
+        "hardtanh",
+        "heaviside",
+        "kthvalue",
+        "leaky_relu",
+        "max",
+        "max_pool2d_with_indices",
+        "max_pool3d_with_indices",
+        "maximum",
+        "median",
+        "min",
+        "minimum",
+        "mode",
+        "nanmedian",
+        "prelu",
+        "relu",
+        "relu6",
+        "round",
+        "rrelu_with_noise",
+        "sgn",
+        "sign",
+        "softshrink",
+        "sort",
+        "threshold",
+        "topk",
+        "trunc",
+    }
+)
+
+#: ``clamp(min=...)`` up to here is taken for a guard against division by zero, not a kink.
+GUARD = 1e-4
+
+
+@dataclass(frozen=True)
+class Kink:
+    """An operator that is not smooth, and the module it ran in."""
+
+    operator: str
+    module: str
+
+    def __str__(self) -> str:
+        return f"{self.operator} in {self.module}"
+
+
+def find_kinks(model: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Kink, ...]:
+    """The operators of one forward pass of ``x`` that are not smooth in ``x``.
+
+    Sees modules, functions and methods alike, because it watches what PyTorch
+    executes; blind to branches that this ``x`` does not take.
+    """
+    with ExitStack() as stack:
+        path = stack.enter_context(_module_path(model))
+        watcher = stack.enter_context(_Watcher(path))
+        stack.enter_context(torch.enable_grad())
+        model(x.detach().requires_grad_())
+    return tuple(dict.fromkeys(watcher.kinks))
+
+
+def refuse_kinks(kinks: tuple[Kink, ...]) -> None:
+    """Raise a ``KinkError`` that names every kink and the ways out."""
+    if kinks:
+        raise KinkError(
+            "model",
+            expected="a smooth network",
+            got=", ".join(map(str, kinks)),
+            remedy="bound a smooth copy, attribound.smooth(model, beta=20), or pass "
+            "attribound.Classifier(model, allow_kinks=True) to get numbers flagged as kinked",
+        )
+
+
+class _Watcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Record kinked operators applied to tensors that depend on the input."""
+
+    def __init__(self, path: list[str]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.path = path
+        self.kinks: list[Kink] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = func.overloadpacket.__name__.removesuffix("_")  # in place or not
+        depends = any(isinstance(arg, Tensor) and arg.requires_grad for arg in args)
+        if depends and _is_kinked(name, args, kwargs):
+            self.kinks.append(Kink(name, self.path[-1]))
+        return func(*args, **kwargs)
+
+
+def _is_kinked(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    if name == "elu":
+        # elu(x, alpha, scale, input_scale): slopes alpha * input_scale and 1 meet at zero.
+        alpha, _, input_scale = [*args[1:], 1, 1, 1][:3]
+        return bool(alpha * input_scale != 1)
+    if name in ("clamp", "clamp_min"):
+        low = args[1] if len(args) > 1 else kwargs.get("min")
+        high = args[2] if len(args) > 2 else kwargs.get("max")
+        return not is_guard(low, high)
+    return name in KINKED
+
+
+def is_guard(low: object, high: object) -> bool:
+    """Whether a clamp only keeps a denominator away from zero."""
+    return high is None and isinstance(low, (int, float)) and 0 < low <= GUARD
+
+
+@contextmanager
+def _module_path(model: Callable[[Tensor], Tensor]) -> Iterator[list[str]]:
+    """A stack of the modules being run, innermost last, while the context lasts."""
+    path = ["the function given" if not isinstance(model, nn.Module) else "the model's forward"]
+    handles = []
+    if isinstance(model, nn.Module):
+        for name, module in model.named_modules():
+            label = f"{name!r} ({type(module).__name__})" if name else path[0]
+            handles.append(
+                module.register_forward_pre_hook(lambda *_, label=label: path.append(label))
+            )
+            handles.append(module.register_forward_hook(lambda *_: path.pop() and None))
+    try:
+        yield path
+    finally:
+        for handle in handles:
+            handle.remove()

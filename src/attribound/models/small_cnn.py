@@ -1,0 +1,82 @@
+"""SmallCNN: the network of the paper for MNIST and Fashion-MNIST."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Literal
+
+from torch import Tensor, nn
+
+from attribound.errors import InputError
+
+Pooling = Literal["average", "max"]
+
+
+class SmallCNN(nn.Module):
+    """Logits ``(batch, classes)`` of 28x28 grey images ``(batch, 1, 28, 28)`` in [0, 1].
+
+    Four 3x3 convolutions and three linear layers, parameters named as in the
+    public TRADES code, so that its MNIST weights load unchanged.
+
+    Args:
+        activation: makes one activation module; softplus by default, because the
+            bounds need second derivatives.
+        pooling: ``"average"`` keeps the attribution continuous; ``"max"`` is the
+            paper's and makes it jump wherever a pooling winner changes.
+        classes: number of logits.
+    """
+
+    def __init__(
+        self,
+        activation: Callable[[], nn.Module] = lambda: nn.Softplus(beta=20.0),
+        pooling: Pooling = "average",
+        classes: int = 10,
+    ) -> None:
+        super().__init__()
+        pools: dict[str, Callable[[int], nn.Module]] = {
+            "average": nn.AvgPool2d,
+            "max": nn.MaxPool2d,
+        }
+        if pooling not in pools:
+            raise InputError(
+                "pooling",
+                expected="'average' or 'max'",
+                got=repr(pooling),
+                remedy="use 'average': the bounds refuse max-pooling",
+            )
+        pool = pools[pooling]
+        self.feature_extractor = nn.Sequential(
+            OrderedDict(
+                conv1=nn.Conv2d(1, 32, 3),
+                act1=activation(),
+                conv2=nn.Conv2d(32, 32, 3),
+                act2=activation(),
+                pool1=pool(2),
+                conv3=nn.Conv2d(32, 64, 3),
+                act3=activation(),
+                conv4=nn.Conv2d(64, 64, 3),
+                act4=activation(),
+                pool2=pool(2),
+            )
+        )
+        self.classifier = nn.Sequential(
+            OrderedDict(
+                fc1=nn.Linear(64 * 4 * 4, 200),
+                act1=activation(),
+                drop=nn.Dropout(0.5),
+                fc2=nn.Linear(200, 200),
+                act2=activation(),
+                fc3=nn.Linear(200, classes),
+            )
+        )
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight)
+        for parameter in self.classifier[-1].parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits of ``x``."""
+        logits: Tensor = self.classifier(self.feature_extractor(x).flatten(1))
+        return logits

@@ -1,0 +1,171 @@
+"""Batched linear operators: one square matrix per example, known by its products."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+class LinearOperator(ABC):
+    """A matrix per example, acting on ``(batch, *features)``; examples never see each other.
+
+    Attributes:
+        symmetric: every matrix equals its transpose; solvers then save half the products.
+        points: evaluations of the model that one product costs for one example.
+    """
+
+    symmetric: bool = False
+    points: int = 1
+
+    @property
+    @abstractmethod
+    def like(self) -> Tensor:
+        """A tensor of the shape, dtype and device of what the operator acts on."""
+
+    @abstractmethod
+    def matvec(self, v: Tensor) -> Tensor:
+        """``J v``, per example."""
+
+    @abstractmethod
+    def rmatvec(self, u: Tensor) -> Tensor:
+        """``J^T u``, per example."""
+
+    @abstractmethod
+    def select(self, index: Tensor) -> LinearOperator:
+        """The operator of the examples ``index`` (in that order, repeats allowed)."""
+
+
+@dataclass(frozen=True, eq=False)
+class DenseOperator(LinearOperator):
+    """Matrices ``(batch, n, n)`` acting on ``(batch, n)``: for tests and small problems."""
+
+    matrix: Tensor
+
+    @property
+    def like(self) -> Tensor:
+        """The diagonals, of the right shape."""
+        return self.matrix.diagonal(dim1=1, dim2=2)
+
+    def matvec(self, v: Tensor) -> Tensor:
+        """``J v``, per example."""
+        return torch.einsum("bij,bj->bi", self.matrix, v)
+
+    def rmatvec(self, u: Tensor) -> Tensor:
+        """``J^T u``, per example."""
+        return torch.einsum("bij,bi->bj", self.matrix, u)
+
+    def select(self, index: Tensor) -> LinearOperator:
+        """The operator of the examples ``index``."""
+        return DenseOperator(self.matrix[index])
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """An operator that serves some examples of a batch.
+
+    Attributes:
+        operator: acts on the examples it was made for, some of which may have left.
+        rows: the examples of ``operator`` still wanted.
+        places: where these stand in the batch.
+    """
+
+    operator: LinearOperator
+    rows: Tensor
+    places: Tensor
+
+    def add(self, v: Tensor, out: Tensor, transpose: bool) -> None:
+        """Add this block's share of the product with ``v`` to ``out``."""
+        padded = torch.zeros_like(self.operator.like)
+        padded[self.rows] = v[self.places]
+        product = self.operator.rmatvec if transpose else self.operator.matvec
+        out[self.places] += product(padded)[self.rows]
+
+
+@dataclass(frozen=True, eq=False)
+class BlockOperator(LinearOperator):
+    """The sum of blocks, each with a graph of its own, so that examples can leave the batch.
+
+    A block whose examples have all left costs nothing more; one that has lost
+    half of them is built again for the rest; one that lost fewer computes the
+    rest beside zeros.
+
+    Attributes:
+        template: a tensor ``(batch, *features)``.
+        blocks: may overlap, then they add up.
+        build: makes the blocks of the examples ``index`` of this operator's batch.
+    """
+
+    template: Tensor
+    blocks: Sequence[Block]
+    build: Callable[[Tensor], Sequence[Block]]
+    symmetric: bool = False
+    points: int = 1
+
+    @property
+    def like(self) -> Tensor:
+        """The template."""
+        return self.template
+
+    def matvec(self, v: Tensor) -> Tensor:
+        """``J v``, per example."""
+        return self._product(v, transpose=False)
+
+    def rmatvec(self, u: Tensor) -> Tensor:
+        """``J^T u``, per example."""
+        return self._product(u, transpose=not self.symmetric)
+
+    def _product(self, v: Tensor, *, transpose: bool) -> Tensor:
+        out = torch.zeros_like(v)
+        for block in self.blocks:
+            block.add(v, out, transpose)
+        return out
+
+    def select(self, index: Tensor) -> LinearOperator:
+        """The operator of the examples ``index``."""
+        place_of = torch.full((len(self.template),), -1, dtype=torch.long, device=index.device)
+        place_of[index] = torch.arange(len(index), device=index.device)
+        distinct = len(set(index.tolist())) == len(index)
+        kept: list[Block] = []
+        stale = torch.zeros(len(self.template), dtype=torch.bool, device=index.device)
+        for block in self.blocks:
+            stays = place_of[block.places] >= 0
+            enough = 2 * int(stays.sum()) > len(block.operator.like)
+            if distinct and enough:
+                places = place_of[block.places[stays]]
+                kept.append(Block(block.operator, block.rows[stays], places))
+            else:
+                stale[block.places[stays]] = True
+        again = stale[index].nonzero().flatten()
+        if len(again):
+            fresh = self.build(index[again])
+            kept += [Block(b.operator, b.rows, again[b.places]) for b in fresh]
+        parent = index
+        return BlockOperator(
+            self.template[index],
+            kept,
+            lambda wanted: self.build(parent[wanted]),
+            self.symmetric,
+            self.points,
+        )
+
+
+def dense(operator: LinearOperator, example: int, at_once: int) -> Tensor:
+    """The matrix ``(n, n)`` of one example, ``at_once`` columns per product."""
+    size = operator.like[0].numel()
+    matrix = operator.like.new_empty(size, size)
+    repeated: LinearOperator | None = None
+    for start in range(0, size, at_once):
+        count = min(at_once, size - start)
+        if repeated is None or len(repeated.like) != count:
+            index = torch.full((count,), example, device=operator.like.device)
+            repeated = operator.select(index)
+        basis = torch.zeros_like(repeated.like).flatten(1)
+        basis[torch.arange(count), start + torch.arange(count)] = 1
+        matrix[:, start : start + count] = (
+            repeated.matvec(basis.view_as(repeated.like)).flatten(1).T
+        )
+    return matrix

@@ -1,0 +1,138 @@
+"""The smooth form of every kinked function that :func:`attribound.smooth` replaces.
+
+Each takes the settings and the arguments of the function it stands for, and
+returns None where it leaves the call alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attribound.kinks import is_guard
+from attribound.smoothing.pooling import Window, log_sum_exp_pool, spread
+
+_Replacement = Callable[..., Tensor | None]
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """How kinks are rounded: ``beta`` is the sharpness, large values follow the kinks closely."""
+
+    beta: float
+    pooling: bool
+
+
+def _softplus(x: Tensor, beta: float) -> Tensor:
+    return F.softplus(x, beta=beta)
+
+
+def _relu(s: Smoothing, x: Tensor) -> Tensor:
+    return _softplus(x, s.beta)
+
+
+def _relu6(s: Smoothing, x: Tensor) -> Tensor:
+    return _softplus(x, s.beta) - _softplus(x - 6, s.beta)
+
+
+def _leaky(s: Smoothing, x: Tensor, negative_slope: float = 0.01) -> Tensor:
+    return negative_slope * x + (1 - negative_slope) * _softplus(x, s.beta)
+
+
+def _prelu(s: Smoothing, x: Tensor, weight: Tensor) -> Tensor:
+    slope = weight if weight.numel() == 1 or x.dim() < 2 else weight.view(-1, *[1] * (x.dim() - 2))
+    return slope * x + (1 - slope) * _softplus(x, s.beta)
+
+
+def _rrelu(
+    s: Smoothing,
+    x: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+) -> Tensor | None:
+    return None if training else _leaky(s, x, (lower + upper) / 2)
+
+
+def _threshold(s: Smoothing, x: Tensor, threshold: float, value: float) -> Tensor | None:
+    return _softplus(x, s.beta) if threshold == 0 and value == 0 else None
+
+
+def _clamp(s: Smoothing, x: Tensor, min: Any = None, max: Any = None) -> Tensor | None:
+    if is_guard(min, max) or not x.is_floating_point():
+        return None
+    if min is None:
+        high: Tensor = max - _softplus(max - x, s.beta)
+        return high
+    low: Tensor = min + _softplus(x - min, s.beta)
+    return low if max is None else low - _softplus(x - max, s.beta)
+
+
+def _hardtanh(
+    s: Smoothing, x: Tensor, min_val: float = -1.0, max_val: float = 1.0
+) -> Tensor | None:
+    return _clamp(s, x, min_val, max_val)
+
+
+def _max_pool(rank: int) -> _Replacement:
+    def pool(
+        s: Smoothing, x: Tensor, *window: Any, return_indices: bool = False, **named: Any
+    ) -> Tensor | None:
+        if return_indices or not s.pooling:
+            return None
+        return log_sum_exp_pool(x, rank, s.beta, Window(*window, **named))
+
+    return pool
+
+
+def _adaptive_max_pool(rank: int) -> _Replacement:
+    def pool(
+        s: Smoothing, x: Tensor, output_size: Any, return_indices: bool = False
+    ) -> Tensor | None:
+        if return_indices or not s.pooling:
+            return None
+        sizes = x.shape[-rank:]
+        wanted = [
+            size if out is None else out
+            for out, size in zip(spread(output_size, rank), sizes, strict=True)
+        ]
+        if any(size % out for size, out in zip(sizes, wanted, strict=True)):
+            return None  # windows of unequal size: left as a kink, which the bounds name
+        kernel = [size // out for size, out in zip(sizes, wanted, strict=True)]
+        return log_sum_exp_pool(x, rank, s.beta, Window(kernel))
+
+    return pool
+
+
+REPLACEMENTS: dict[Any, _Replacement] = {
+    **dict.fromkeys([F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_], _relu),
+    torch.ops.aten.relu.default: _relu,
+    torch.ops.aten.relu_.default: _relu,
+    F.relu6: _relu6,
+    **dict.fromkeys([F.leaky_relu, F.leaky_relu_], _leaky),
+    **dict.fromkeys([F.prelu, torch.prelu, Tensor.prelu], _prelu),
+    **dict.fromkeys([F.rrelu, F.rrelu_], _rrelu),
+    **dict.fromkeys([F.threshold, torch.threshold, torch.threshold_], _threshold),
+    **dict.fromkeys([F.hardtanh, F.hardtanh_], _hardtanh),
+    **dict.fromkeys(
+        [torch.clamp, torch.clamp_, torch.clip, torch.clip_, Tensor.clamp, Tensor.clamp_], _clamp
+    ),
+    **dict.fromkeys([Tensor.clip, Tensor.clip_], _clamp),
+    **dict.fromkeys(
+        [torch.clamp_min, torch.clamp_min_, Tensor.clamp_min, Tensor.clamp_min_], _clamp
+    ),
+    F.max_pool1d: _max_pool(1),
+    F.max_pool2d: _max_pool(2),
+    F.max_pool3d: _max_pool(3),
+    torch.max_pool1d: _max_pool(1),
+    torch.max_pool2d: _max_pool(2),
+    torch.max_pool3d: _max_pool(3),
+    F.adaptive_max_pool1d: _adaptive_max_pool(1),
+    F.adaptive_max_pool2d: _adaptive_max_pool(2),
+    F.adaptive_max_pool3d: _adaptive_max_pool(3),
+}

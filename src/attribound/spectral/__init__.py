@@ -1,0 +1,5 @@
+"""Largest singular values, matrix-free."""
+
+from attribound.spectral.solver import SpectralSolver
+
+__all__ = ["SpectralSolver"]

@@ -1,0 +1,118 @@
+"""The largest singular value of every example's operator, bracketed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attribound.errors import InputError
+from attribound.operators import LinearOperator
+from attribound.results import Bracket, SpectralEstimate, Status
+from attribound.spectral.golub_kahan import GolubKahan
+from attribound.spectral.lanczos import Lanczos
+from attribound.spectral.upper_estimate import log_component
+
+#: Outward margin of the upper estimate for rounding, in units of the machine precision.
+_ROUNDING = 64
+
+
+@dataclass(frozen=True)
+class SpectralSolver:
+    """Krylov iteration with full reorthogonalisation until the bracket is tight.
+
+    The upper estimate is valid at every step, converged or not, except with
+    ``failure_probability`` over the random start. All examples start from the same
+    vector, drawn from ``seed``: an example's answer does not depend on its batch.
+    Converged examples leave the batch.
+
+    Attributes:
+        tolerance: stop when upper / Ritz - 1 is at most this.
+        max_iterations: steps at most; one step is two products, or one if symmetric.
+        failure_probability: of each example's upper estimate.
+        seed: of the start vector.
+    """
+
+    tolerance: float = 0.01
+    max_iterations: int = 100
+    failure_probability: float = 1e-6
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        for name, ok, expected in [
+            ("tolerance", self.tolerance > 0, "a relative tolerance above 0"),
+            ("max_iterations", self.max_iterations >= 1, "at least one step"),
+            ("failure_probability", 0 < self.failure_probability < 1, "a number in (0, 1)"),
+        ]:
+            if not ok:
+                raise InputError(
+                    name,
+                    expected=expected,
+                    got=repr(getattr(self, name)),
+                    remedy="the defaults are 0.01, 100 and 1e-6",
+                )
+
+    @torch.no_grad()
+    def __call__(self, operator: LinearOperator) -> SpectralEstimate:
+        """Solve for all examples of ``operator``."""
+        like = operator.like
+        batch, size = len(like), like[0].numel()
+        steps = min(self.max_iterations, size)
+        start = self._start(size).to(like).expand(batch, size)
+        process = (Lanczos if operator.symmetric else GolubKahan)(start, steps)
+        log_tau = log_component(size, self.failure_probability)
+
+        lower, upper, residual = (torch.zeros(batch, dtype=torch.float64) for _ in range(3))
+        products = torch.zeros(batch, dtype=torch.long)
+        converged = torch.zeros(batch, dtype=torch.bool)
+        left, right = (torch.zeros_like(like).flatten(1) for _ in range(2))
+        active = torch.arange(batch)
+        for step in range(1, steps + 1):
+            process.expand(operator)
+            low, high = process.bracket(log_tau)
+            if step == size:
+                high = low  # the Krylov space is everything: Ritz values are eigenvalues
+            settled = high <= low * (1 + self.tolerance)
+            done = settled | (step == steps)
+            if not done.any():
+                continue
+            out, stay = active[done], (~done).nonzero().flatten()
+            u, v, rest = process.vectors()
+            done_there = done.to(like.device)
+            left[out.to(like.device)] = u[done_there]
+            right[out.to(like.device)] = v[done_there]
+            lower[out], upper[out], residual[out] = low[done], high[done], rest[done]
+            products[out] = step * process.products_per_step
+            converged[out] = settled[done]
+            if not len(stay):
+                break
+            active = active[stay]
+            process.select(stay.to(like.device))
+            operator = operator.select(stay.to(like.device))
+        # Outwards, so that rounding in the products cannot put it below.
+        upper = upper * (1 + _ROUNDING * torch.finfo(like.dtype).eps)
+        return SpectralEstimate(
+            value=Bracket(lower.to(like), round_up(upper, like), self.failure_probability),
+            left=left.view_as(like),
+            right=right.view_as(like),
+            residual=residual.to(like),
+            products=products,
+            status=tuple(
+                Status.CONVERGED if ok else Status.ITERATION_LIMIT for ok in converged.tolist()
+            ),
+        )
+
+    def _start(self, size: int) -> Tensor:
+        generator = torch.Generator().manual_seed(self.seed)
+        draw = torch.randn(size, generator=generator, dtype=torch.float64)
+        start: Tensor = draw / torch.linalg.vector_norm(draw)
+        return start
+
+
+def round_up(value: Tensor, like: Tensor) -> Tensor:
+    """``value`` in the dtype and on the device of ``like``, never below itself."""
+    cast = value.to(like.dtype)
+    above = torch.nextafter(cast, torch.full_like(cast, torch.inf))
+    return torch.where(cast.double() < value, above, cast).to(like.device)

@@ -1,0 +1,32 @@
+"""Plain-text tables for the ``repr`` of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import StringIO
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+_ROWS_SHOWN = 20
+
+
+def render(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A titled table as text; numbers to four digits, at most twenty rows."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in header:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows[:_ROWS_SHOWN]:
+        table.add_row(*[cell(value) for value in row])
+    out = StringIO()
+    Console(file=out, width=400, color_system=None, legacy_windows=False).print(table)
+    lines = [title, *[line.rstrip() for line in out.getvalue().splitlines() if line.strip()]]
+    if len(rows) > _ROWS_SHOWN:
+        lines.append(f"... and {len(rows) - _ROWS_SHOWN} more")
+    return "\n".join(lines)
+
+
+def cell(value: object) -> str:
+    """A number to four significant digits, anything else as it prints."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
