@@ -30,7 +30,7 @@ class AttributionAscent:
     """
 
     steps: int = 12
-    solver: SpectralSolver = field(default_factory=lambda: SpectralSolver(tolerance=0.1))
+    solver: SpectralSolver = field(default_factory=lambda: SpectralSolver(0.1, stop="ritz"))
 
     def __call__(
         self, attribution: Attribution, x: Tensor, ball: LpBall, target: Target = None

@@ -42,11 +42,15 @@ class GolubKahan:
         upper = largest_root(sigma**2, log_product, log_tau).sqrt()
         return lower, torch.where(lower > 0, upper, lower)
 
-    def vectors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Left and right singular vectors ``(batch, n)`` and the residual norm."""
+    def residual(self) -> Tensor:
+        """Norm of ``J^T left - lower * right`` for the vectors of now, ``(batch,)``."""
+        left, _, _ = torch.linalg.svd(self._bidiagonal())
+        return self._double(self._beta)[:, -1] * left[:, -1, 0].abs()
+
+    def vectors(self) -> tuple[Tensor, Tensor]:
+        """Left and right singular vectors, ``(batch, n)``."""
         left, _, right = torch.linalg.svd(self._bidiagonal())
-        residual = self._double(self._beta)[:, -1] * left[:, -1, 0].abs()
-        return self._u.combine(left[:, :, 0]), self._v.combine(right[:, 0, :]), residual
+        return self._u.combine(left[:, :, 0]), self._v.combine(right[:, 0, :])
 
     def select(self, index: Tensor) -> None:
         """Keep the examples ``index``."""

@@ -47,16 +47,24 @@ class Lanczos:
         )
         return lower, torch.where(lower > 0, upper, lower)
 
-    def vectors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Left and right singular vectors ``(batch, n)`` and the residual norm."""
+    def residual(self) -> Tensor:
+        """Norm of ``H right - lower * left`` for the vectors of now, ``(batch,)``."""
+        _, coefficients = self._top()
+        return self._beta[-1].double().cpu() * coefficients[:, -1].abs()
+
+    def vectors(self) -> tuple[Tensor, Tensor]:
+        """Left and right singular vectors, ``(batch, n)``."""
+        value, coefficients = self._top()
+        right = self._v.combine(coefficients)
+        sign = torch.where(value < 0, -1.0, 1.0).to(right)
+        return sign.unsqueeze(1) * right, right
+
+    def _top(self) -> tuple[Tensor, Tensor]:
+        """The Ritz value of largest modulus and its vector in the basis, ``(batch, k)``."""
         theta, vectors = torch.linalg.eigh(self._tridiagonal())
         top = theta.abs().argmax(1)
         rows = torch.arange(len(theta))
-        coefficients = vectors[rows, :, top]
-        right = self._v.combine(coefficients)
-        sign = torch.where(theta[rows, top] < 0, -1.0, 1.0).to(right)
-        residual = self._beta[-1].double().cpu() * coefficients[:, -1].abs()
-        return sign.unsqueeze(1) * right, right, residual
+        return theta[rows, top], vectors[rows, :, top]
 
     def select(self, index: Tensor) -> None:
         """Keep the examples ``index``."""

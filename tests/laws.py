@@ -1,0 +1,84 @@
+"""Laws that every operator, bound and attack obeys; test_laws.py shows that each can fail."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+import attribound as ab
+from attribound.operators import LinearOperator
+from attribound.tensors import dot, norm
+
+TIGHT = {"rtol": 1e-8, "atol": 1e-10}
+
+
+def _pair(operator: LinearOperator) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    shape = operator.like.shape
+    return tuple(  # type: ignore[return-value]
+        torch.randn(shape, generator=generator, dtype=torch.float64).to(operator.like)
+        for _ in range(2)
+    )
+
+
+def adjoint(operator: LinearOperator) -> None:
+    """<Jv, u> = <v, Jᵀu>."""
+    v, u = _pair(operator)
+    torch.testing.assert_close(
+        dot(operator.matvec(v), u), dot(v, operator.rmatvec(u)), rtol=1e-9, atol=1e-10
+    )
+
+
+def linear(operator: LinearOperator) -> None:
+    """J(2v - 3u) = 2Jv - 3Ju, and the same for the transpose."""
+    v, u = _pair(operator)
+    for product in (operator.matvec, operator.rmatvec):
+        torch.testing.assert_close(
+            product(2 * v - 3 * u), 2 * product(v) - 3 * product(u), **TIGHT
+        )
+
+
+def equals_dense(operator: LinearOperator, matrix: Tensor) -> None:
+    """Both products are those of ``matrix`` (batch, n, n), to 1e-8."""
+    v, u = _pair(operator)
+    forward = torch.einsum("bij,bj->bi", matrix, v.flatten(1))
+    backward = torch.einsum("bij,bi->bj", matrix, u.flatten(1))
+    torch.testing.assert_close(operator.matvec(v).flatten(1), forward, **TIGHT)
+    torch.testing.assert_close(operator.rmatvec(u).flatten(1), backward, **TIGHT)
+
+
+def symmetric_if_claimed(operator: LinearOperator) -> None:
+    """An operator that calls itself symmetric is."""
+    v, _ = _pair(operator)
+    if operator.symmetric:
+        torch.testing.assert_close(operator.matvec(v), operator.rmatvec(v), **TIGHT)
+
+
+def selects(operator: LinearOperator) -> None:
+    """Taking examples commutes with taking products, for subsets, orders and repeats."""
+    v, u = _pair(operator)
+    last = len(operator.like) - 1
+    for rows in ([last], [last, 0], [0, 0, last], list(range(last + 1))):
+        index = torch.tensor(rows)
+        chosen = operator.select(index)
+        torch.testing.assert_close(chosen.matvec(v[index]), operator.matvec(v)[index], **TIGHT)
+        torch.testing.assert_close(chosen.rmatvec(u[index]), operator.rmatvec(u)[index], **TIGHT)
+
+
+def never_below(upper: Tensor, truth: Tensor) -> None:
+    """An upper value is one."""
+    assert (upper >= truth * (1 - 1e-12)).all(), f"{upper} below {truth}"
+
+
+def inside(delta: Tensor, ball: ab.LpBall) -> None:
+    """A perturbation lies in its ball, to 1e-6."""
+    assert (norm(delta, ball.p) <= ball.epsilon * (1 + 1e-6)).all()
+
+
+def attack_below(found: ab.Attacked, bound: ab.Bound) -> None:
+    """An attack stays below a bound that holds."""
+    assert (found.deviation <= bound.euclidean * (1 + 1e-9)).all()
+    assert (found.degrees <= bound.degrees + 1e-6).all()
+
+
+OPERATOR_LAWS = (adjoint, linear, symmetric_if_claimed, selects)
