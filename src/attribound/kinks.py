@@ -107,11 +107,11 @@ def refuse_kinks(kinks: tuple[Kink, ...]) -> None:
         )
 
 
-class _Watcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Watcher(TorchDispatchMode):
     """Record kinked operators applied to tensors that depend on the input."""
 
     def __init__(self, path: list[str]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.path = path
         self.kinks: list[Kink] = []
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from attribound.attributions.fast_derivatives import FastDerivatives
 from attribound.attributions.inputs import Target, check_targets
 from attribound.attributions.probe import (
     probe_derivative,
@@ -101,7 +102,9 @@ class Classifier:
     def gradient(self, x: Tensor, target: Tensor, *, create_graph: bool = False) -> Tensor:
         """Gradient of the target's logit at each example; ``x`` must require gradients."""
         with torch.enable_grad():
-            score = self.logits(x).gather(1, target.unsqueeze(1)).sum()
+            with FastDerivatives():
+                logits = self.logits(x)
+            score = logits.gather(1, target.unsqueeze(1)).sum()
             if not score.requires_grad:
                 raise ModelError(
                     "model",

@@ -45,7 +45,8 @@ class GolubKahan:
     def residual(self) -> Tensor:
         """Norm of ``J^T left - lower * right`` for the vectors of now, ``(batch,)``."""
         left, _, _ = torch.linalg.svd(self._bidiagonal())
-        return self._double(self._beta)[:, -1] * left[:, -1, 0].abs()
+        last: Tensor = left[:, -1, 0].abs()
+        return self._double(self._beta)[:, -1] * last
 
     def vectors(self) -> tuple[Tensor, Tensor]:
         """Left and right singular vectors, ``(batch, n)``."""
