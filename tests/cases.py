@@ -141,9 +141,9 @@ def dense_jacobian(fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     points = x.detach().requires_grad_()
     out = fn(points).flatten(1)
     rows = [
-        torch.autograd.grad(
-            out[:, i].sum(), points, retain_graph=True, materialize_grads=True
-        )[0].flatten(1)
+        torch.autograd.grad(out[:, i].sum(), points, retain_graph=True, materialize_grads=True)[
+            0
+        ].flatten(1)
         for i in range(out.shape[1])
     ]
     return torch.stack(rows, 1).detach()

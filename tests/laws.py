@@ -33,9 +33,7 @@ def linear(operator: LinearOperator) -> None:
     """J(2v - 3u) = 2Jv - 3Ju, and the same for the transpose."""
     v, u = _pair(operator)
     for product in (operator.matvec, operator.rmatvec):
-        torch.testing.assert_close(
-            product(2 * v - 3 * u), 2 * product(v) - 3 * product(u), **TIGHT
-        )
+        torch.testing.assert_close(product(2 * v - 3 * u), 2 * product(v) - 3 * product(u), **TIGHT)
 
 
 def equals_dense(operator: LinearOperator, matrix: Tensor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -12,8 +13,10 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attribound.errors import KinkError
+from attribound.frozen import frozen
 
-#: ATen operators whose derivative, or value, jumps somewhere.
+#: ATen operators whose derivative, or value, jumps somewhere; comparisons, because masks
+#: made of them do.
 KINKED = frozenset(
     {
         "_prelu_kernel",
@@ -23,25 +26,34 @@ KINKED = frozenset(
         "amax",
         "amin",
         "aminmax",
+        "argmax",
+        "argmin",
         "ceil",
         "clamp",
         "clamp_max",
         "clamp_min",
         "cummax",
         "cummin",
+        "eq",
         "floor",
+        "floor_divide",
         "fmax",
         "fmin",
+        "fmod",
         "frac",
         "fractional_max_pool2d",
         "fractional_max_pool3d",
+        "ge",
+        "gt",
         "hardshrink",
         "hardsigmoid",
         "hardswish",
         "hardtanh",
         "heaviside",
         "kthvalue",
+        "le",
         "leaky_relu",
+        "lt",
         "max",
         "max_pool2d_with_indices",
         "max_pool3d_with_indices",
@@ -50,10 +62,13 @@ KINKED = frozenset(
         "min",
         "minimum",
         "mode",
+        "model",
         "nanmedian",
+        "ne",
         "prelu",
         "relu",
         "relu6",
+        "remainder",
         "round",
         "rrelu_with_noise",
         "sgn",
@@ -90,8 +105,9 @@ def find_kinks(model: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Kink, ...]
     with ExitStack() as stack:
         path = stack.enter_context(_module_path(model))
         watcher = stack.enter_context(_Watcher(path))
+        stack.enter_context(frozen(model))
         stack.enter_context(torch.enable_grad())
-        model(x.detach().requires_grad_())
+        model(x.detach().requires_grad_().clone())
     return tuple(dict.fromkeys(watcher.kinks))
 
 
@@ -111,7 +127,7 @@ class _Watcher(TorchDispatchMode):
     """Record kinked operators applied to tensors that depend on the input."""
 
     def __init__(self, path: list[str]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped in torch
         self.path = path
         self.kinks: list[Kink] = []
 
@@ -130,17 +146,29 @@ def _is_kinked(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
     if name == "elu":
         # elu(x, alpha, scale, input_scale): slopes alpha * input_scale and 1 meet at zero.
         alpha, _, input_scale = [*args[1:], 1, 1, 1][:3]
-        return bool(alpha * input_scale != 1)
+        return not math.isclose(alpha * input_scale, 1)
     if name in ("clamp", "clamp_min"):
         low = args[1] if len(args) > 1 else kwargs.get("min")
         high = args[2] if len(args) > 2 else kwargs.get("max")
-        return not is_guard(low, high)
+        return not is_guard(args[0], low, high)
+    if name == "linalg_vector_norm":
+        return bool(([*args[1:], 2][0]) != 2)
+    if name == "_cdist_forward":
+        return bool(args[2] != 2)
+    if name == "div":
+        return kwargs.get("rounding_mode") is not None
+    if name == "ne" and args[0] is args[1]:
+        return False  # isnan
     return name in KINKED
 
 
-def is_guard(low: object, high: object) -> bool:
-    """Whether a clamp only keeps a denominator away from zero."""
-    return high is None and isinstance(low, (int, float)) and 0 < low <= GUARD
+def is_guard(x: Tensor, low: object, high: object) -> bool:
+    """Whether a clamp of ``x`` only keeps a denominator away from zero, and is not active."""
+    if isinstance(low, Tensor) and low.dim() == 0 and not low.requires_grad:
+        low = low.item()
+    if high is not None or not isinstance(low, (int, float)) or not 0 < low <= GUARD:
+        return False
+    return bool((x >= low).all())
 
 
 @contextmanager

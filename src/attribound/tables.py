@@ -8,6 +8,7 @@ from io import StringIO
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 _ROWS_SHOWN = 20
 
@@ -16,11 +17,11 @@ def render(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) 
     """A titled table as text; numbers to four digits, at most twenty rows."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in header:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(Text(name), justify="right", no_wrap=True)
     for row in rows[:_ROWS_SHOWN]:
-        table.add_row(*[cell(value) for value in row])
+        table.add_row(*[Text(cell(value)) for value in row])
     out = StringIO()
-    Console(file=out, width=400, color_system=None, legacy_windows=False).print(table)
+    Console(file=out, width=400, color_system=None, force_jupyter=False).print(table)
     lines = [title, *[line.rstrip() for line in out.getvalue().splitlines() if line.strip()]]
     if len(rows) > _ROWS_SHOWN:
         lines.append(f"... and {len(rows) - _ROWS_SHOWN} more")

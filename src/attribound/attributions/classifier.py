@@ -19,7 +19,9 @@ from attribound.attributions.probe import (
     probe_separation,
 )
 from attribound.errors import InputError, ModelError
+from attribound.frozen import frozen
 from attribound.kinks import Kink, find_kinks, refuse_kinks
+from attribound.tensors import dot
 
 _STOCHASTIC = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 GIB = 2**30
@@ -81,7 +83,7 @@ class Classifier:
         """Logits ``(batch, classes)``, with no graph to the parameters."""
         # Fused attention has no second derivative; the plain one does.
         with frozen(self.model), sdpa_kernel(SDPBackend.MATH):
-            out = self.model(x)
+            out = self.model(x.clone())  # a copy: the model may work in place
         if not isinstance(out, Tensor) or out.dim() != 2 or len(out) != len(x):
             got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise ModelError(
@@ -112,7 +114,7 @@ class Classifier:
                     got="a detached output",
                     remedy="remove .detach(), .data, no_grad and numpy from the forward",
                 )
-            return torch.autograd.grad(score, x, create_graph=create_graph)[0]
+            return differentiate(score, x, create_graph=create_graph)
 
     def check(self, x: Tensor, *, smooth: bool) -> None:
         """Refuse a model that cannot be used on ``x``; ``smooth`` asks for second derivatives."""
@@ -163,22 +165,29 @@ class Classifier:
         return logits
 
     def _check_smooth(self, one: Tensor) -> None:
-        with frozen(self.model), sdpa_kernel(SDPBackend.MATH):
+        with sdpa_kernel(SDPBackend.MATH):
             kinks = find_kinks(self.model, one)
         if not self.allow_kinks:
             refuse_kinks(kinks)
         self.kinks = tuple(dict.fromkeys([*self.kinks, *kinks]))
         target = self.targets(one)
         point = one.detach().clone().requires_grad_()
-        product = second_derivative(self.gradient(point, target, create_graph=True), point)
+        gradient = self.gradient(point, target, create_graph=True)
+        product = second_derivative(gradient, point)
         if kinks:
             product(torch.zeros_like(one))  # there at all; across kinks no difference proves it
             return
 
-        def value(x: Tensor) -> Tensor:
+        def score(x: Tensor) -> Tensor:
+            with torch.no_grad():
+                return self.logits(x).gather(1, target.unsqueeze(1))
+
+        def slope(x: Tensor) -> Tensor:
             return self.gradient(x.detach().requires_grad_(), target)
 
-        probe_derivative("model", value, one, product)
+        # Along the gradient itself: a random direction would barely move the logit.
+        probe_derivative("model", score, one, lambda v: dot(gradient, v).unsqueeze(1), gradient)
+        probe_derivative("model", slope, one, product)
 
 
 def second_derivative(gradient: Tensor, point: Tensor) -> Callable[[Tensor], Tensor]:
@@ -187,35 +196,37 @@ def second_derivative(gradient: Tensor, point: Tensor) -> Callable[[Tensor], Ten
     def product(v: Tensor) -> Tensor:
         if not gradient.requires_grad:
             return torch.zeros_like(v)
-        try:
-            (out,) = torch.autograd.grad(
-                gradient, point, v, retain_graph=True, materialize_grads=True
-            )
-        except RuntimeError as error:
-            raise ModelError(
-                "model",
-                expected="second derivatives",
-                got=str(error).splitlines()[0],
-                remedy="replace the operation by one that can be differentiated twice",
-            ) from error
-        return out
+        return differentiate(gradient, point, v, retain_graph=True)
 
     return product
 
 
-@contextmanager
-def frozen(model: object) -> Iterator[None]:
-    """No parameter of ``model`` requires a gradient while the context lasts."""
-    trainable = []
-    if isinstance(model, nn.Module):
-        trainable = [p for p in model.parameters() if p.requires_grad]
-    for parameter in trainable:
-        parameter.requires_grad_(False)
+def differentiate(
+    out: Tensor,
+    point: Tensor,
+    v: Tensor | None = None,
+    *,
+    create_graph: bool = False,
+    retain_graph: bool | None = None,
+) -> Tensor:
+    """``autograd.grad`` whose failures say what to do."""
     try:
-        yield
-    finally:
-        for parameter in trainable:
-            parameter.requires_grad_(True)
+        (result,) = torch.autograd.grad(
+            out,
+            point,
+            v,
+            create_graph=create_graph,
+            retain_graph=retain_graph,
+            materialize_grads=True,
+        )
+    except RuntimeError as error:
+        raise ModelError(
+            "model",
+            expected="logits that can be differentiated twice",
+            got=str(error).splitlines()[0],
+            remedy="replace the operation named, and switch activation checkpointing off",
+        ) from error
+    return result
 
 
 @contextmanager

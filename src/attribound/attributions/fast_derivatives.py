@@ -53,8 +53,13 @@ def _convolution(  # noqa: PLR0913, PLR0917 - PyTorch's own signature
     if trained or not batched or not input.requires_grad or isinstance(padding, str):
         return func(input, weight, bias, stride, padding, dilation, groups)
     geometry = [[n] * rank if isinstance(n, int) else list(n) for n in (stride, padding, dilation)]
-    out: Tensor = _Convolution.apply(input, weight, (*geometry, groups))
+    out = _apply(_Convolution, input, weight, (*geometry, groups))
     return out if bias is None else out + bias.view(-1, *[1] * rank)
+
+
+def _apply(function: Any, *args: Any) -> Tensor:
+    out: Tensor = function.apply(*args)  # untyped in torch
+    return out
 
 
 class _Convolution(Function):
@@ -72,7 +77,7 @@ class _Convolution(Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         (weight,) = ctx.saved_tensors
-        return _Adjoint.apply(gradient, weight, ctx.geometry, ctx.shape), None, None
+        return _apply(_Adjoint, gradient, weight, ctx.geometry, ctx.shape), None, None
 
 
 class _Adjoint(Function):
@@ -103,14 +108,13 @@ class _Adjoint(Function):
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Any:
         (weight,) = ctx.saved_tensors
-        return _Convolution.apply(v, weight, ctx.geometry), None, None, None
+        return _apply(_Convolution, v, weight, ctx.geometry), None, None, None
 
 
 def _softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     if not input.requires_grad:
         return F.softplus(input, beta, threshold)
-    out: Tensor = _Softplus.apply(input, beta, threshold)
-    return out
+    return _apply(_Softplus, input, beta, threshold)
 
 
 class _Softplus(Function):
@@ -127,7 +131,7 @@ class _Softplus(Function):
         z, slope = ctx.saved_tensors
         if not torch.is_grad_enabled():
             return gradient * slope, None, None
-        return _SoftplusBackward.apply(gradient, z, slope, ctx.beta), None, None
+        return _apply(_SoftplusBackward, gradient, z, slope, ctx.beta), None, None
 
 
 class _SoftplusBackward(Function):

@@ -84,15 +84,19 @@ def probe_adjoint(subject: str, jacobian: LinearOperator) -> None:
 
 
 def probe_derivative(
-    subject: str, value: Callable[[Tensor], Tensor], x: Tensor, product: Callable[[Tensor], Tensor]
+    subject: str,
+    value: Callable[[Tensor], Tensor],
+    x: Tensor,
+    product: Callable[[Tensor], Tensor],
+    along: Tensor | None = None,
 ) -> None:
     """Refuse a derivative that central differences of ``value`` contradict.
 
     Several steps are tried and the best agreement counts; what rounding could
-    explain is not held against the derivative.
+    explain is not held against the derivative. The direction is ``along``, or random.
     """
-    v = random_direction(x)
-    claimed = product(v)
+    v = random_direction(x) if along is None else unit(along.detach())
+    claimed = product(v).detach()
     eps = torch.finfo(x.dtype).eps
     noise = 8 * eps * (1e-30 + norm(value(x)))
     gaps = []
@@ -108,5 +112,6 @@ def probe_derivative(
             got=f"a relative difference of {min(gaps):.3g} at the best of four steps "
             f"(claimed norm {norm(claimed).max().item():.3g})",
             remedy="the graph is detached somewhere, or a backward is wrong: compute gradients "
-            "with create_graph=True and without .detach(), .data, no_grad or in-place tricks",
+            "with create_graph=True and without .detach(), .data, no_grad, activation "
+            "checkpointing or in-place tricks",
         )

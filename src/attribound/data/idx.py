@@ -41,7 +41,7 @@ def read_idx(path: str | Path) -> Tensor:
     if len(shape) != rank or len(raw) - start != math.prod(shape):
         raise ValueError(
             f"{path.name}: expected {math.prod(shape)} bytes of data for shape {shape}, "
-            f"got {max(len(raw) - start, 0)}; the file is truncated, fetch it again"
+            f"got {max(len(raw) - start, 0)}; the file is damaged, fetch it again"
         )
     array = np.frombuffer(raw, dtype=np.uint8, offset=start).reshape(shape)
     return torch.from_numpy(array.copy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Sequence
@@ -43,6 +44,12 @@ class LogSumExpPool(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Pool the last dimensions of ``x``."""
         return log_sum_exp_pool(x, self.rank, self.beta, self.window)
+
+    def with_beta(self, beta: float) -> LogSumExpPool:
+        """The same pooling with another sharpness."""
+        other = copy.copy(self)
+        other.beta = beta
+        return other
 
     def extra_repr(self) -> str:
         """The window and the sharpness."""

@@ -6,6 +6,7 @@ returns None where it leaves the call alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -64,13 +65,22 @@ def _threshold(s: Smoothing, x: Tensor, threshold: float, value: float) -> Tenso
 
 
 def _clamp(s: Smoothing, x: Tensor, min: Any = None, max: Any = None) -> Tensor | None:
-    if is_guard(min, max) or not x.is_floating_point():
+    if not x.is_floating_point() or is_guard(x, min, max):
         return None
-    if min is None:
-        high: Tensor = max - _softplus(max - x, s.beta)
-        return high
-    low: Tensor = min + _softplus(x - min, s.beta)
-    return low if max is None else low - _softplus(x - max, s.beta)
+    out = x
+    if _limits(min):
+        out = min + _softplus(x - min, s.beta)
+    if _limits(max):
+        out = out - _softplus(x - max, s.beta)
+    return out
+
+
+def _limits(end: Any) -> bool:
+    return isinstance(end, Tensor) or (end is not None and math.isfinite(end))
+
+
+def _clamp_max(s: Smoothing, x: Tensor, max: Any) -> Tensor | None:
+    return _clamp(s, x, None, max)
 
 
 def _hardtanh(
@@ -125,6 +135,9 @@ REPLACEMENTS: dict[Any, _Replacement] = {
     **dict.fromkeys([Tensor.clip, Tensor.clip_], _clamp),
     **dict.fromkeys(
         [torch.clamp_min, torch.clamp_min_, Tensor.clamp_min, Tensor.clamp_min_], _clamp
+    ),
+    **dict.fromkeys(
+        [torch.clamp_max, torch.clamp_max_, Tensor.clamp_max, Tensor.clamp_max_], _clamp_max
     ),
     F.max_pool1d: _max_pool(1),
     F.max_pool2d: _max_pool(2),

@@ -29,7 +29,8 @@ def smooth(
     The copy is another function than the model: see :func:`attribound.fidelity`.
 
     Parameters keep their names, so ``load_state_dict`` works in both directions.
-    Call the copy itself, not its submodules: functions are replaced only there.
+    Call the copy itself, not its submodules, and without activation checkpointing:
+    functions are replaced only while its ``forward`` runs.
 
     Args:
         model: left as it is.
@@ -60,15 +61,25 @@ def smooth(
     for parent in list(smoothed.modules()):
         for name, child in list(parent.named_children()):
             setattr(parent, name, _replace_module(child, smoothing))
-    if isinstance(smoothed, (nn.ReLU, nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)):
-        return _replace_module(smoothed, smoothing)  # type: ignore[return-value]
-    return _intercepted(smoothed, smoothing)
+    root = _replace_module(smoothed, smoothing)
+    return _intercepted(smoothed, smoothing) if root is smoothed else root  # type: ignore[return-value]
+
+
+class _SoftReLU(nn.Softplus):
+    """The softplus that stands for a ReLU, so that smoothing again can replace it."""
+
+    def _get_name(self) -> str:
+        return "Softplus"
 
 
 def _replace_module(module: nn.Module, smoothing: Smoothing) -> nn.Module:
     """The smooth module for one with no state; in-place ones keep their side effect."""
-    if type(module) is nn.ReLU and not module.inplace:
-        return nn.Softplus(beta=smoothing.beta)
+    if isinstance(module, _Smoothed):
+        return _intercepted(module, smoothing)
+    if type(module) is _SoftReLU or (type(module) is nn.ReLU and not module.inplace):
+        return _SoftReLU(beta=smoothing.beta)
+    if type(module) is LogSumExpPool:
+        return module.with_beta(smoothing.beta)
     pools = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
     if smoothing.pooling and type(module) in pools and not module.return_indices:
         return LogSumExpPool(module, smoothing.beta)  # type: ignore[arg-type]
@@ -112,11 +123,11 @@ class _Interception(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        kwargs = kwargs or {}
+        kwargs = dict(kwargs or {})
         replacement = REPLACEMENTS.get(func)
         if replacement is None:
             return func(*args, **kwargs)
-        x, *rest = args
+        x, *rest = args or (kwargs.pop("input"),)
         named = {name: value for name, value in kwargs.items() if name != "inplace"}
         in_place = bool(kwargs.get("inplace")) or getattr(func, "__name__", "").endswith("_")
         result = replacement(self.smoothing, x.clone() if in_place else x, *rest, **named)

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from typing import Any
+
+import captum.attr
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import attribound as ab
+import cases
+import laws
+
+NETWORK = pytest.mark.parametrize("network", cases.NETWORKS)
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+
+
+def single(network: str) -> tuple[nn.Module, Tensor, Tensor]:
+    model, x = cases.NETWORKS[network]()
+    model, x = model.float(), x.float().requires_grad_()
+    return model, x, torch.arange(len(x)) % 2
+
+
+@NETWORK
+def test_saliency(network) -> None:
+    model, x, target = single(network)
+    theirs = captum.attr.Saliency(model)
+    expected = theirs.attribute(x, target, abs=False)
+    for ours in (ab.Saliency(model), ab.from_captum(theirs), ab.from_captum(theirs, abs=False)):
+        torch.testing.assert_close(ours(x, target), expected, **CLOSE)
+
+
+@NETWORK
+def test_input_x_gradient(network) -> None:
+    model, x, target = single(network)
+    theirs = captum.attr.InputXGradient(model)
+    expected = theirs.attribute(x, target).detach()
+    for ours in (ab.InputXGradient(model), ab.from_captum(theirs)):
+        torch.testing.assert_close(ours(x, target), expected, **CLOSE)
+
+
+@NETWORK
+@pytest.mark.parametrize(
+    ("method", "quadrature"),
+    [
+        ("gausslegendre", "gauss_legendre"),
+        ("riemann_right", "riemann_right"),
+        ("riemann_middle", "midpoint"),
+    ],
+)
+@pytest.mark.parametrize("baseline", [0, 0.3, "one", "each"])
+def test_integrated_gradients(network, method, quadrature, baseline) -> None:
+    model, x, target = single(network)
+    if baseline in ("one", "each"):
+        draw = torch.rand(x.shape, generator=torch.Generator().manual_seed(2))
+        baseline = draw if baseline == "each" else draw[:1]
+    theirs = captum.attr.IntegratedGradients(model)
+    settings: dict[str, Any] = {"baselines": baseline, "n_steps": 6, "method": method}
+    expected = theirs.attribute(x, target=target, **settings).detach()
+    ours = ab.IntegratedGradients(model, 6, baseline, quadrature)
+    for attribution in (ours, ab.from_captum(theirs, **settings)):
+        torch.testing.assert_close(attribution(x, target), expected, **CLOSE)
+
+
+@NETWORK
+@pytest.mark.parametrize("multiply", [True, False])
+def test_integrated_gradients_with_captums_defaults(network, multiply) -> None:
+    model, x, target = single(network)
+    theirs = captum.attr.IntegratedGradients(model, multiply_by_inputs=multiply)
+    ours = ab.from_captum(theirs, internal_batch_size=16)
+    assert (ours.steps, ours.quadrature, ours.baseline) == (50, "gauss_legendre", 0.0)
+    expected = theirs.attribute(x, target=target).detach()
+    torch.testing.assert_close(ours(x, target), expected, **CLOSE)
+
+
+def test_the_model_is_taken_over_as_it_is() -> None:
+    model, x = cases.tabular()
+    assert ab.from_captum(captum.attr.Saliency(model)).classifier.model is model
+    relu = captum.attr.Saliency(nn.Sequential(nn.Linear(7, 3), nn.ReLU()).double())
+    with pytest.raises(ab.KinkError, match="relu"):
+        ab.from_captum(relu).linearize(x)
+
+
+@pytest.mark.parametrize("kind", ["IntegratedGradients", "InputXGradient"])
+def test_captums_gradients_are_wrong_where_ours_are_right(kind) -> None:
+    """They cut the graph at the gradient; see the list of errata, number 23."""
+    model, x = cases.sequence()
+    target = model(x).argmax(1)
+    explainer = getattr(captum.attr, kind)(model)
+    nodes = ([1.0], [1.0])
+    if kind == "IntegratedGradients":
+        nodes = ([0.5 - 0.15**0.5, 0.5, 0.5 + 0.15**0.5], [5 / 18, 8 / 18, 5 / 18])
+    settings = {"n_steps": 3} if kind == "IntegratedGradients" else {}
+
+    with sdpa_kernel(SDPBackend.MATH):
+        truth = cases.dense_jacobian(
+            lambda p: cases.integrated_gradients(model, p, target, *nodes), x
+        )
+    laws.equals_dense(ab.from_captum(explainer, **settings).linearize(x).jacobian, truth)
+
+    points = x.clone().requires_grad_()
+    scores = explainer.attribute(points, target=target, **settings)
+    u = torch.randn(x.shape, generator=torch.Generator().manual_seed(0)).double()
+    (claimed,) = torch.autograd.grad(scores, points, u)
+    pulled = torch.einsum("bij,bi->bj", truth, u.flatten(1))
+    assert torch.cosine_similarity(claimed.flatten(1), pulled).mean() < 0.5
+
+
+def explainers() -> dict[str, object]:
+    model, _ = cases.image()
+    return {
+        "captum.attr._core.deep_lift.DeepLift": captum.attr.DeepLift(model),
+        "captum.attr._core.gradient_shap.GradientShap": captum.attr.GradientShap(model),
+        "captum.attr._core.occlusion.Occlusion": captum.attr.Occlusion(model),
+        "LayerIntegratedGradients": captum.attr.LayerIntegratedGradients(model, model[0]),
+        "captum.attr._core.noise_tunnel.NoiseTunnel": captum.attr.NoiseTunnel(
+            captum.attr.Saliency(model)
+        ),
+        "torch.nn.modules.container.Sequential": model,
+        "attribound.attributions.saliency.Saliency": ab.Saliency(model),
+        "builtins.str": "IntegratedGradients",
+        "builtins.NoneType": None,
+    }
+
+
+@pytest.mark.parametrize("name", explainers())
+def test_objects_without_a_counterpart_are_refused(name) -> None:
+    with pytest.raises(ab.ModelError, match=f"{name}; .*use attribound.FunctionAttribution"):
+        ab.from_captum(explainers()[name])
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        ("Saliency", {"abs": True}, "abs=True; an absolute value has kinks"),
+        ("Saliency", {"n_steps": 3}, "settings n_steps; not translated for Saliency"),
+        ("InputXGradient", {"abs": False}, "settings abs; not translated for InputXGradient"),
+        ("IntegratedGradients", {"method": "riemann_trapezoid"}, "got method='riemann_trapezoid'"),
+        ("IntegratedGradients", {"method": "riemann_left"}, "got method='riemann_left'"),
+        ("IntegratedGradients", {"baselines": (0.0, 0.0)}, "a tuple of baselines"),
+        ("IntegratedGradients", {"target": 1, "abs": False}, "settings abs, target; not trans"),
+    ],
+)
+def test_settings_without_a_counterpart_are_refused(kind, settings, message) -> None:
+    explainer = getattr(captum.attr, kind)(cases.tabular()[0])
+    with pytest.raises(ab.ModelError, match=message):
+        ab.from_captum(explainer, **settings)
