@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import cases
-import laws
 import pytest
 import torch
 from torch import Tensor
 
 import attribound as ab
+import cases
+import laws
 from attribound.operators import DenseOperator, LinearOperator
 
 MATRIX = cases.random_operator(4, seed=0, batch=3)

@@ -141,6 +141,9 @@ class BlockOperator(LinearOperator):
                 stale[block.places[stays]] = True
         again = stale[index].nonzero().flatten()
         if len(again):
+            # What is built again is built whole: blocks that share it must let go of it.
+            held = [(block, ~stale[index][block.places]) for block in kept]
+            kept = [Block(b.operator, b.rows[keep], b.places[keep]) for b, keep in held]
             fresh = self.build(index[again])
             kept += [Block(b.operator, b.rows, again[b.places]) for b in fresh]
         parent = index

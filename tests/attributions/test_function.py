@@ -102,22 +102,29 @@ def test_a_wrong_backward_is_refused() -> None:
     refused(lambda x, t: WrongBackward.apply(x), "agree with finite differences")
 
 
-class BackwardOfAnother(torch.autograd.Function):
-    """Its backward is right by value, its derivative with respect to the cotangent is not."""
+class NotLinearInItsCotangent(torch.autograd.Function):
+    """x², whose backward is off by ``value`` or, once differentiated, by ``slope``."""
 
     @staticmethod
-    def forward(ctx, x):
+    def forward(ctx, x, value, slope):
         ctx.save_for_backward(x)
+        ctx.off = value, slope
         return x**2
 
     @staticmethod
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
-        return 2 * x * grad + x * (grad.detach() - grad)
+        value, slope = ctx.off
+        wrong = value * grad.detach() + slope * (grad - grad.detach())
+        return x * (2 * grad + wrong), None, None
 
 
-def test_a_backward_that_cannot_be_differentiated_is_refused() -> None:
-    refused(lambda x, t: BackwardOfAnother.apply(x), "agree with finite differences")
+@pytest.mark.parametrize(
+    ("value", "slope", "match"),
+    [(0, 1, "agree with finite differences"), (1, 0, "derivatives that are adjoint")],
+)
+def test_a_backward_that_is_right_only_once_or_only_twice_is_refused(value, slope, match) -> None:
+    refused(lambda x, t: NotLinearInItsCotangent.apply(x, value, slope), match)
 
 
 def test_an_operation_without_a_second_derivative_is_refused() -> None:
@@ -125,7 +132,11 @@ def test_an_operation_without_a_second_derivative_is_refused() -> None:
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
             return F.scaled_dot_product_attention(x, x, x)
 
-    refused(attention, "attribution function attention: ", torch.rand(2, 1, 4, 8))
+    refused(
+        attention,
+        "differentiated twice, got derivative for aten::_scaled_dot",
+        torch.rand(2, 1, 4, 8),
+    )
 
 
 def test_noise_is_refused() -> None:

@@ -96,10 +96,10 @@ class Classifier:
 
     def targets(self, x: Tensor, target: Target = None) -> Tensor:
         """The label of each example: as given, else the predicted class."""
+        self._check_mode()
         with torch.no_grad():
-            if target is None:
-                return self._finite(self.logits(x)).argmax(1)
-            return check_targets(target, x, self.logits(x[:1]).shape[1])
+            logits = self._finite(self.logits(x))
+        return logits.argmax(1) if target is None else check_targets(target, x, logits.shape[1])
 
     def gradient(self, x: Tensor, target: Tensor, *, create_graph: bool = False) -> Tensor:
         """Gradient of the target's logit at each example; ``x`` must require gradients."""
@@ -107,13 +107,6 @@ class Classifier:
             with FastDerivatives():
                 logits = self.logits(x)
             score = logits.gather(1, target.unsqueeze(1)).sum()
-            if not score.requires_grad:
-                raise ModelError(
-                    "model",
-                    expected="logits that depend on x through autograd",
-                    got="a detached output",
-                    remedy="remove .detach(), .data, no_grad and numpy from the forward",
-                )
             return differentiate(score, x, create_graph=create_graph)
 
     def check(self, x: Tensor, *, smooth: bool) -> None:
@@ -196,7 +189,7 @@ def second_derivative(gradient: Tensor, point: Tensor) -> Callable[[Tensor], Ten
     def product(v: Tensor) -> Tensor:
         if not gradient.requires_grad:
             return torch.zeros_like(v)
-        return differentiate(gradient, point, v, retain_graph=True)
+        return differentiate(gradient, point, v, retain_graph=True, constant=True)
 
     return product
 
@@ -208,25 +201,30 @@ def differentiate(
     *,
     create_graph: bool = False,
     retain_graph: bool | None = None,
+    constant: bool = False,
 ) -> Tensor:
-    """``autograd.grad`` whose failures say what to do."""
+    """``autograd.grad`` whose failures say what to do; zeros for no dependence if ``constant``."""
     try:
         (result,) = torch.autograd.grad(
-            out,
-            point,
-            v,
-            create_graph=create_graph,
-            retain_graph=retain_graph,
-            materialize_grads=True,
+            out, point, v, create_graph=create_graph, retain_graph=retain_graph, allow_unused=True
         )
     except RuntimeError as error:
+        if out.requires_grad:
+            raise ModelError(
+                "model",
+                expected="operations that can be differentiated twice",
+                got=str(error).splitlines()[0],
+                remedy="replace the operation named, and switch activation checkpointing off",
+            ) from error
+        result = None
+    if result is None and not constant:
         raise ModelError(
             "model",
-            expected="logits that can be differentiated twice",
-            got=str(error).splitlines()[0],
-            remedy="replace the operation named, and switch activation checkpointing off",
-        ) from error
-    return result
+            expected="outputs that depend on x through autograd",
+            got="a detached output",
+            remedy="remove .detach(), .data, no_grad and numpy from the forward",
+        )
+    return torch.zeros_like(point) if result is None else result
 
 
 @contextmanager

@@ -112,7 +112,7 @@ class _Adjoint(Function):
 
 
 def _softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
-    if not input.requires_grad:
+    if not input.requires_grad or threshold < 20:  # a visible corner, not ours to smooth
         return F.softplus(input, beta, threshold)
     return _apply(_Softplus, input, beta, threshold)
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attribound.attributions.base import Attribution, Linearization, Model
-from attribound.attributions.classifier import GIB, Classifier, saved_bytes
+from attribound.attributions.classifier import GIB, Classifier, differentiate, saved_bytes
 from attribound.attributions.inputs import Target, check_targets
 from attribound.attributions.probe import (
     probe_adjoint,
@@ -99,9 +100,18 @@ class FunctionAttribution(Attribution):
 
     def _traced(self, x: Tensor, target: Tensor) -> Tensor:
         """The function on points that require gradients, its output checked."""
-        with torch.enable_grad():
+        # Fused attention has no second derivative; the plain one does.
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             points = x if x.requires_grad else x.detach().requires_grad_()
-            out = self.fn(points, target)
+            try:
+                out = self.fn(points, target)
+            except RuntimeError as error:
+                raise ModelError(
+                    f"attribution function {self.name}",
+                    expected="a function that runs on any batch",
+                    got=str(error).splitlines()[0],
+                    remedy="mend it, or replace an operation that has no derivative",
+                ) from error
         if not isinstance(out, Tensor) or out.shape != x.shape:
             got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise ModelError(
@@ -144,12 +154,8 @@ class FunctionJacobian(LinearOperator):
             self._cotangent = torch.zeros_like(self.value, requires_grad=True)
             self._pullback: Tensor | None = None
             if self.value.requires_grad:
-                (self._pullback,) = torch.autograd.grad(
-                    self.value,
-                    self._x,
-                    self._cotangent,
-                    create_graph=True,
-                    materialize_grads=True,
+                self._pullback = differentiate(
+                    self.value, self._x, self._cotangent, create_graph=True, constant=True
                 )
 
     @property
@@ -161,17 +167,13 @@ class FunctionJacobian(LinearOperator):
         """``J v``, per example."""
         if self._pullback is None or not self._pullback.requires_grad:
             return torch.zeros_like(v)
-        return torch.autograd.grad(
-            self._pullback, self._cotangent, v, retain_graph=True, materialize_grads=True
-        )[0]
+        return differentiate(self._pullback, self._cotangent, v, retain_graph=True, constant=True)
 
     def rmatvec(self, u: Tensor) -> Tensor:
         """``J^T u``, per example."""
         if not self.value.requires_grad:
             return torch.zeros_like(u)
-        return torch.autograd.grad(
-            self.value, self._x, u, retain_graph=True, materialize_grads=True
-        )[0]
+        return differentiate(self.value, self._x, u, retain_graph=True, constant=True)
 
     def select(self, index: Tensor) -> LinearOperator:
         """The operator of the examples ``index``, with a graph of its own."""

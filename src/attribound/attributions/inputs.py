@@ -54,7 +54,12 @@ def check_inputs(x: object) -> Tensor:
 
 def check_targets(target: Tensor | int, x: Tensor, classes: int | None) -> Tensor:
     """``target`` as a label per example, refused unless each is one of ``classes``."""
-    labels = torch.as_tensor(target, device=x.device)
+    try:
+        labels = torch.as_tensor(target, device=x.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            "target", expected="integer labels", got=repr(target), remedy="pass class indices"
+        ) from error
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise InputError(
             "target",

@@ -42,7 +42,9 @@ class IntegratedGradients(ModelAttribution):
         super().__init__(model)
         self.nodes, self.weights = rule(quadrature, steps)
         self.steps = self.points = steps
-        self.baseline = baseline
+        self.baseline = (
+            baseline if isinstance(baseline, (int, float)) else torch.as_tensor(baseline)
+        )
         self.quadrature = quadrature
         self.multiply_by_inputs = multiply_by_inputs
 

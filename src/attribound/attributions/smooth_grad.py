@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -25,10 +27,10 @@ class SmoothGrad(FunctionAttribution):
     """
 
     def __init__(self, model: Model, samples: int = 16, sigma: float = 0.1, seed: int = 0) -> None:
-        if not samples >= 1 or not sigma >= 0:
+        if int(samples) != samples or samples < 1 or not 0 <= sigma < math.inf:
             raise InputError(
                 "SmoothGrad",
-                expected="samples >= 1 and sigma >= 0",
+                expected="a whole number of samples >= 1 and a finite sigma >= 0",
                 got=f"samples={samples!r}, sigma={sigma!r}",
                 remedy="use e.g. samples=16, sigma=0.1",
             )

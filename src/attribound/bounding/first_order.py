@@ -78,7 +78,7 @@ def in_groups(
     labels = attribution.targets(x, target)
     size = attribution.examples_at_once(x)
     starts = range(0, len(x), size)
-    for start in track(starts, "bounding", disable=not settings.progress, transient=True):
+    for start in track(starts, "bounding", disable=not settings.progress):
         rows = slice(start, start + size)
         yield solve(attribution.rows(x, rows), x[rows], labels[rows])
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from attribound.attributions import Classifier
+from attribound.attributions.classifier import differentiate
 from attribound.results import LabelConstraint
 from attribound.tensors import dot
 
@@ -33,7 +34,7 @@ def label_constraint(
         gap = (logits.gather(1, target.unsqueeze(1)) - logits.gather(1, runner_up.unsqueeze(1)))[
             :, 0
         ]
-        (slope,) = torch.autograd.grad(gap.sum(), points)
+        slope = differentiate(gap.sum(), points)
     margin, normal = gap.detach(), -slope
     tilt = dot(normal, delta)
     return LabelConstraint(

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from attribound.bounding.cosine import cosine_and_degrees
+
+
+def values(deviation, length, dtype=torch.float64):
+    pair = cosine_and_degrees(*(torch.tensor([v], dtype=dtype) for v in (deviation, length)))
+    return [tensor.item() for tensor in pair]
+
+
+@pytest.mark.parametrize("ratio", [1e-9, 1e-4, 0.3, 0.999])
+def test_corollary_2(ratio) -> None:
+    cosine, degrees = values(2 * ratio, 2.0)
+    assert degrees == pytest.approx(math.degrees(math.asin(ratio)), rel=1e-12)
+    assert cosine == pytest.approx(2 * math.sin(math.asin(ratio) / 2) ** 2, rel=1e-12)
+
+
+@pytest.mark.parametrize(("deviation", "length"), [(1.0, 1.0), (3.0, 1.0), (1.0, 0.0), (0.0, 0.0)])
+def test_no_angle_is_bounded_once_the_origin_is_in_reach(deviation, length) -> None:
+    assert values(deviation, length) == [2, 180]
+
+
+def test_bound_is_attained_by_the_tangent() -> None:
+    """No point of the ball around g subtends a larger angle than the tangent to it."""
+    g, radius = torch.tensor([2.0, 0.0], dtype=torch.float64), 0.7
+    turns = torch.linspace(0, 2 * math.pi, 100001, dtype=torch.float64)
+    points = g + radius * torch.stack([turns.cos(), turns.sin()], 1)
+    largest = torch.atan2(points[:, 1], points[:, 0]).max().item()
+    assert values(radius, 2.0)[1] == pytest.approx(math.degrees(largest), rel=1e-8)
+
+
+def test_small_angles_survive_single_precision() -> None:
+    assert values(1e-6, 1.0, torch.float32)[0] == pytest.approx(5e-13, rel=1e-5)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import attribound as ab
+import cases
+from attribound.results import Status
+
+BALL = ab.L2Ball(0.1)
+
+
+@pytest.fixture(scope="module")
+def bound() -> ab.Bound:
+    attribution, x = cases.quadratic([-5.0, 3.0, 1.0])
+    return ab.bound(attribution, x, BALL)
+
+
+def test_every_claim_and_status_is_a_sentence() -> None:
+    for claim in ab.Claim:
+        assert claim.meaning.endswith(".")
+    for flag in Status.__members__.values():
+        assert flag.explanation.endswith(".")
+    assert str(ab.Claim.FIRST_ORDER) == "first-order"
+
+
+def test_statuses_add_up() -> None:
+    both = Status.KINKED | Status.ITERATION_LIMIT
+    assert str(both) == "iteration-limit+kinked"
+    assert "max_iterations" in both.explanation
+    assert "attribound.smooth" in both.explanation
+    assert str(Status.CONVERGED) == "converged"
+
+
+def test_every_number_of_a_bound_has_a_claim(bound) -> None:
+    assert bound.claims["euclidean"] is ab.Claim.FIRST_ORDER
+    assert bound.claims["adjusted_degrees"] is ab.Claim.ADJUSTED
+    for name in bound.claims:
+        assert len(getattr(bound, name)) == len(bound) == 2
+
+
+def test_c_is_the_factor_of_the_paper(bound) -> None:
+    raised = replace(
+        bound,
+        euclidean=torch.tensor([0.5, 0.0]).double(),
+        adjusted=torch.tensor([0.75, 0.0]).double(),
+    )
+    assert raised.c.tolist() == [1.5, 1.0]
+
+
+def test_relative_has_no_scale(bound) -> None:
+    torch.testing.assert_close(bound.relative, bound.euclidean / bound.attribution_norm)
+
+
+def test_tables_name_claim_ball_and_status(bound) -> None:
+    text = repr(bound)
+    assert "l2 ball of radius 0.1, claim: first-order" in text
+    assert text.count("theorem 1") == 2
+    assert "converged" in text
+    assert "fails with probability <= 1e-06" in repr(bound.xi)
+    assert "runner-up" in repr(bound.label)
+    found = ab.attacks.AttributionAscent(steps=1)(*cases.quadratic([2.0, 1.0]), BALL)
+    assert "claim: attained" in repr(found)
+    assert "?" in repr(replace(found, label_kept=None))
+    largest = ab.max_epsilon(*cases.quadratic([2.0, 1.0]), euclidean=0.2)
+    assert "radius with euclidean <= 0.2, claim: first-order" in repr(largest)
+
+
+def test_remainder_is_relative_to_the_deviation() -> None:
+    zero, one = torch.zeros(1), torch.ones(1)
+    assert ab.bounding.remainder.Remainder(zero, zero).relative.tolist() == [0]
+    assert ab.bounding.remainder.Remainder(one, 4 * one).relative.tolist() == [0.25]
+    assert "eta" in repr(ab.bounding.remainder.Remainder(one, one))
