@@ -7,7 +7,7 @@ FASHION := /usr/share/datasets/fashion-mnist
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format lint types layers bench clean data
+.PHONY: help demo test test-slow check format lint types layers bench docs clean data
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,8 +51,11 @@ ifdef CI
 	test -d $(FASHION) || (apt-get update -q && apt-get install -q -y dataset-fashion-mnist)
 endif
 
-bench: $(VENV)/.dev ## speed against dense SVD, SciPy and hessian-eigenthings, as ratios
-	$(BIN)/python benchmarks/core.py
+bench: $(VENV)/.dev data ## speed against dense SVD, SciPy and hessian-eigenthings, as ratios
+	$(BIN)/python -u benchmarks/core.py | tee benchmarks/core.txt
+
+docs: $(VENV)/.dev ## put example output, claims and the last benchmark into README and docs
+	$(BIN)/python docs/render.py
 
 clean: ## remove the virtual environment and all caches
 	rm -rf $(VENV) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

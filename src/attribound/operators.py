@@ -79,10 +79,13 @@ class Block:
 
     def add(self, v: Tensor, out: Tensor, transpose: bool) -> None:
         """Add this block's share of the product with ``v`` to ``out``."""
+        product = self.operator.rmatvec if transpose else self.operator.matvec
+        if len(self.rows) == len(self.operator.like):  # nobody has left
+            out.index_add_(0, self.places, product(v[self.places]))
+            return
         padded = torch.zeros_like(self.operator.like)
         padded[self.rows] = v[self.places]
-        product = self.operator.rmatvec if transpose else self.operator.matvec
-        out[self.places] += product(padded)[self.rows]
+        out.index_add_(0, self.places, product(padded)[self.rows])
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import cases
-import fashion
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import attribound as ab
+import cases
+import fashion
 from attribound.data import read_idx
 from attribound.models import SmallCNN
 from shared import needed, shared

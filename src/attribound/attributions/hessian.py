@@ -57,7 +57,7 @@ class Path:
     def average(self, values: Tensor, weights: Tensor) -> Tensor:
         """Sum over the nodes of ``weights * values`` for values ``(batch * k, *features)``."""
         by_node = values.reshape(len(self.base), len(self.nodes), -1)
-        return torch.einsum("bkn,k->bn", by_node, weights).view_as(self.base)
+        return torch.matmul(weights, by_node).view_as(self.base)
 
 
 def single_point(x: Tensor, target: Tensor) -> Path:

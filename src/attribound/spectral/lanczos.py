@@ -42,9 +42,8 @@ class Lanczos:
         beta = torch.stack(self._beta, 1).double().cpu()
         log_product = torch.log(torch.maximum(beta, floor)).sum(1)
         # One eigenvector carries the norm, at whichever end it lies: one failure probability.
-        upper = torch.maximum(
-            largest_root(theta, log_product, log_tau), largest_root(-theta, log_product, log_tau)
-        )
+        both = torch.cat([theta, -theta]), torch.cat([log_product, log_product])
+        upper = largest_root(*both, log_tau).view(2, -1).amax(0)
         return lower, torch.where(lower > 0, upper, lower)
 
     def residual(self) -> Tensor:

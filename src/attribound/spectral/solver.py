@@ -87,19 +87,19 @@ class SpectralSolver:
             done = settled | (step == steps)
             if not done.any():
                 continue
-            out, stay = active[done], (~done).nonzero().flatten()
-            (u, v), rest = process.vectors(), process.residual()
-            done_there = done.to(like.device)
-            left[out.to(like.device)] = u[done_there]
-            right[out.to(like.device)] = v[done_there]
-            lower[out], upper[out], residual[out] = low[done], high[done], rest[done]
+            leaving, staying = (rows.nonzero().flatten() for rows in (done, ~done))
+            out, here = active[leaving], active[leaving].to(like.device)
+            u, v = process.vectors()
+            left[here], right[here] = u[leaving.to(u.device)], v[leaving.to(v.device)]
+            lower[out], upper[out] = low[leaving], high[leaving]
+            residual[out] = process.residual()[leaving]
             products[out] = step * process.products_per_step
-            converged[out] = settled[done]
-            if not len(stay):
+            converged[out] = settled[leaving]
+            if not len(staying):
                 break
-            active = active[stay]
-            process.select(stay.to(like.device))
-            operator = operator.select(stay.to(like.device))
+            active = active[staying]
+            process.select(staying.to(like.device))
+            operator = operator.select(staying.to(like.device))
         # Outwards, so that rounding in the products cannot put it below.
         upper = upper * (1 + _ROUNDING * torch.finfo(like.dtype).eps)
         return SpectralEstimate(

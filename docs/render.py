@@ -1,0 +1,58 @@
+"""``make docs``: fill the generated parts of README and docs.
+
+Parts stand between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` and are never edited by hand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import attribound as ab
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def python_blocks(text: str) -> list[str]:
+    """The Python snippets of a Markdown page."""
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def run(text: str) -> str:
+    """What the snippets of a page print, run in order."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec("\n".join(python_blocks(text)), {"__name__": "page"})  # noqa: S102 - our own pages
+    return out.getvalue().strip("\n")
+
+
+def claims() -> str:
+    """The table of claims, as the code states them."""
+    rows = [f"| *{claim}* | {claim.meaning} |" for claim in ab.Claim]
+    return "\n".join(["| claim | what the number promises |", "|---|---|", *rows])
+
+
+def fill(text: str, name: str, content: str) -> str:
+    """``text`` with the part ``name`` replaced."""
+    pattern = rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)"
+    filled, count = re.subn(pattern, lambda m: f"{m[1]}{content}\n{m[2]}", text, flags=re.DOTALL)
+    if count != 1:
+        raise ValueError(f"expected one part {name!r}, found {count}")
+    return filled
+
+
+def main() -> None:
+    """Render every generated part."""
+    readme = ROOT / "README.md"
+    text = readme.read_text()
+    text = fill(text, "example output", f"```text\n{run(text)}\n```")
+    readme.write_text(fill(text, "claims", claims()))
+    page = ROOT / "docs" / "benchmarks.md"
+    measured = (ROOT / "benchmarks" / "core.txt").read_text().strip("\n")
+    page.write_text(fill(page.read_text(), "core", f"```text\n{measured}\n```"))
+
+
+if __name__ == "__main__":
+    main()
