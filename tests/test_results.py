@@ -61,6 +61,10 @@ def test_tables_name_claim_ball_and_status(bound) -> None:
     assert "converged" in text
     assert "fails with probability <= 1e-06" in repr(bound.xi)
     assert "runner-up" in repr(bound.label)
+    estimate = ab.SpectralSolver()(
+        cases.quadratic([2.0, 1.0])[0].linearize(torch.ones(1, 2).double()).jacobian
+    )
+    assert "residual" in repr(estimate)
     found = ab.attacks.AttributionAscent(steps=1)(*cases.quadratic([2.0, 1.0]), BALL)
     assert "claim: attained" in repr(found)
     assert "?" in repr(replace(found, label_kept=None))

@@ -217,3 +217,10 @@ def test_examples_at_once_without_a_model_fill_a_gibibyte() -> None:
     count = attribution.examples_at_once(X)
     assert 2**30 // 10_000 < count <= 2**30 // X[0].nbytes
     assert attribution.examples_at_once(torch.rand(1, 500).double()) < count / 50
+
+
+def test_an_error_inside_the_function_is_reported_with_its_name() -> None:
+    def broken(x: Tensor, target: Tensor) -> Tensor:
+        return x @ torch.ones(99, 3)
+
+    refused(broken, "attribution function broken: expected a function that runs, got .*shapes")

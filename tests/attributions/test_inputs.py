@@ -49,6 +49,7 @@ def test_inputs_come_back_detached() -> None:
         (1.0, "integer labels, got torch.float32"),
         (torch.tensor([True, False, True]), "integer labels, got torch.bool"),
         (True, "integer labels, got torch.bool"),
+        ("cat", "integer labels, got 'cat'"),
         (torch.tensor([1j, 0, 0]), "integer labels, got torch.complex64"),
     ],
 )

@@ -102,6 +102,7 @@ CASES = {
     "clamp(0, 1)": (lambda x: x.clamp(0, 1), between(0, 1)),
     "clamp(min=2)": (lambda x: x.clamp(min=2), lambda x, b: 2 + softplus(x - 2, b)),
     "clamp(max=1)": (lambda x: x.clamp(max=1), at_most(1)),
+    "clamp_max(1)": (lambda x: x.clamp_max(1), at_most(1)),
     "clamp(-inf, 1)": (lambda x: x.clamp(-math.inf, 1), at_most(1)),
     "clamp(0, inf)": (lambda x: x.clamp(0, math.inf), softplus),
 }

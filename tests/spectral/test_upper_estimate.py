@@ -26,6 +26,17 @@ def test_is_the_largest_root_of_the_polynomial(theta, product, tau) -> None:
     torch.testing.assert_close(root.item(), truth, rtol=1e-9, atol=0)
 
 
+def test_half_a_root_at_zero() -> None:
+    """sqrt(t) (t - 1) = 6 at t = 4."""
+    found = largest_root(
+        torch.ones(1, 1).double(),
+        torch.tensor([math.log(6)], dtype=torch.float64),
+        0.0,
+        half_at_zero=True,
+    )
+    torch.testing.assert_close(found.item(), 4.0, rtol=1e-12, atol=0)
+
+
 def test_an_exhausted_space_leaves_the_ritz_value() -> None:
     theta = torch.tensor([[4.0, 1.0]]).double()
     assert largest_root(theta, torch.tensor([-math.inf]).double(), -10.0).item() == 4.0

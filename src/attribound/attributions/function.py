@@ -108,7 +108,7 @@ class FunctionAttribution(Attribution):
             except RuntimeError as error:
                 raise ModelError(
                     f"attribution function {self.name}",
-                    expected="a function that runs on any batch",
+                    expected="a function that runs",
                     got=str(error).splitlines()[0],
                     remedy="mend it, or replace an operation that has no derivative",
                 ) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -11,10 +13,13 @@ from attribound.spectral.upper_estimate import largest_root
 
 
 class GolubKahan:
-    """``J V = U B`` with B upper bidiagonal, one row of B per step and two products each.
+    """``J V = U B`` with B upper bidiagonal, one entry of B for every product.
 
-    Lanczos for J^T J in disguise, without squaring the condition number: its
-    tridiagonal matrix is B^T B, with off-diagonals ``alpha_i * beta_i``.
+    Lanczos for J^T J in disguise, without squaring the condition number. After
+    ``J^T u`` the matrix B is square, its tridiagonal matrix is B^T B and its
+    off-diagonals are ``alpha_i * beta_i``. After ``J v`` the last alpha is the
+    remainder: then B is one wider than high, and the process is Lanczos for J J^T
+    started from ``J v_1``, whose component along the top vector is sigma times larger.
     """
 
     products_per_step = 2
@@ -26,31 +31,49 @@ class GolubKahan:
         self._alpha: list[Tensor] = []
         self._beta: list[Tensor] = []
 
+    @property
+    def _halfway(self) -> bool:
+        return len(self._alpha) > len(self._beta)
+
     def expand(self, operator: LinearOperator) -> None:
-        """Take one step."""
+        """Spend one product."""
         shape = operator.like.shape
-        self._alpha.append(self._u.append(operator.matvec(self._v.last.view(shape)).flatten(1)))
-        self._beta.append(self._v.append(operator.rmatvec(self._u.last.view(shape)).flatten(1)))
+        if self._halfway:
+            product = operator.rmatvec(self._u.last.view(shape)).flatten(1)
+            self._beta.append(self._v.append(product))
+        else:
+            product = operator.matvec(self._v.last.view(shape)).flatten(1)
+            self._alpha.append(self._u.append(product))
 
     def bracket(self, log_tau: float) -> tuple[Tensor, Tensor]:
         """The largest singular value from below and from above, ``(batch,)`` doubles on the CPU."""
+        if not self._beta:  # only |J v| is known
+            alpha = self._double(self._alpha)[:, 0]
+            return alpha, alpha * math.exp(-log_tau)
         sigma = torch.linalg.svdvals(self._bidiagonal())
         lower = sigma[:, 0]
         floor = rounding_floor(lower, self._v.last.dtype).unsqueeze(1)
-        steps = torch.cat([self._double(self._alpha), self._double(self._beta)], 1)
-        log_product = torch.log(torch.maximum(steps, floor)).sum(1)
-        upper = largest_root(sigma**2, log_product, log_tau).sqrt()
+        entries = torch.cat([self._double(self._alpha), self._double(self._beta)], 1)
+        log_product = torch.log(torch.maximum(entries, floor)).sum(1)
+        upper = largest_root(sigma**2, log_product, log_tau, half_at_zero=self._halfway).sqrt()
         return lower, torch.where(lower > 0, upper, lower)
 
     def residual(self) -> Tensor:
-        """Norm of ``J^T left - lower * right`` for the vectors of now, ``(batch,)``."""
-        left, _, _ = torch.linalg.svd(self._bidiagonal())
-        last: Tensor = left[:, -1, 0].abs()
-        return self._double(self._beta)[:, -1] * last
+        """How far left and right vector of now are from a singular pair, ``(batch,)``."""
+        if not self._beta:
+            return torch.full((len(self._alpha[0]),), torch.inf, dtype=torch.float64)
+        left, _, right = torch.linalg.svd(self._bidiagonal(), full_matrices=False)
+        if self._halfway:
+            remainder, component = self._alpha, right[:, 0, -1]
+        else:
+            remainder, component = self._beta, left[:, -1, 0]
+        return self._double(remainder)[:, -1] * torch.abs(component)
 
     def vectors(self) -> tuple[Tensor, Tensor]:
         """Left and right singular vectors, ``(batch, n)``."""
-        left, _, right = torch.linalg.svd(self._bidiagonal())
+        if not self._beta:
+            return self._u.last, self._v.last
+        left, _, right = torch.linalg.svd(self._bidiagonal(), full_matrices=False)
         return self._u.combine(left[:, :, 0]), self._v.combine(right[:, 0, :])
 
     def select(self, index: Tensor) -> None:
@@ -61,8 +84,15 @@ class GolubKahan:
         self._beta = [b[index] for b in self._beta]
 
     def _bidiagonal(self) -> Tensor:
-        alpha, beta = self._double(self._alpha), self._double(self._beta)
-        return torch.diag_embed(alpha) + torch.diag_embed(beta[:, :-1], offset=1)
+        """B of what is complete: ``(batch, k, k)``, or ``(batch, k, k + 1)`` halfway."""
+        count = len(self._beta)
+        alpha, beta = self._double(self._alpha)[:, :count], self._double(self._beta)
+        square = torch.diag_embed(alpha) + torch.diag_embed(beta[:, :-1], offset=1)
+        if not self._halfway:
+            return square
+        column = torch.zeros_like(square[:, :, :1])
+        column[:, -1, 0] = beta[:, -1]
+        return torch.cat([square, column], 2)
 
     @staticmethod
     def _double(values: list[Tensor]) -> Tensor:

@@ -75,16 +75,17 @@ class SpectralSolver:
         converged = torch.zeros(batch, dtype=torch.bool)
         left, right = (torch.zeros_like(like).flatten(1) for _ in range(2))
         active = torch.arange(batch)
-        for step in range(1, steps + 1):
+        each = process.products_per_step
+        for product in range(1, each * steps + 1):
             process.expand(operator)
             low, high = process.bracket(log_tau)
-            if step == size:
+            if product == each * size:
                 high = low  # the Krylov space is everything: Ritz values are eigenvalues
             if self.stop == "ritz":
                 settled = (process.residual() <= self.tolerance * low) | (high <= low)
             else:
                 settled = high <= low * (1 + self.tolerance)
-            done = settled | (step == steps)
+            done = settled | (product == each * steps)
             if not done.any():
                 continue
             leaving, staying = (rows.nonzero().flatten() for rows in (done, ~done))
@@ -93,7 +94,7 @@ class SpectralSolver:
             left[here], right[here] = u[leaving.to(u.device)], v[leaving.to(v.device)]
             lower[out], upper[out] = low[leaving], high[leaving]
             residual[out] = process.residual()[leaving]
-            products[out] = step * process.products_per_step
+            products[out] = product
             converged[out] = settled[leaving]
             if not len(staying):
                 break

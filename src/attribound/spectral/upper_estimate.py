@@ -27,23 +27,30 @@ def log_component(dimension: int, failure_probability: float) -> float:
     return math.log(failure_probability / (0.8 * math.sqrt(dimension)))
 
 
-def largest_root(theta: Tensor, log_product: Tensor, log_tau: float) -> Tensor:
+def largest_root(
+    theta: Tensor, log_product: Tensor, log_tau: float, *, half_at_zero: bool = False
+) -> Tensor:
     """The largest root, rounded up, of ``prod(lambda - theta_i) = exp(log_product) / tau``.
 
     Args:
         theta: Ritz values ``(batch, k)``, double precision.
         log_product: log of the product of off-diagonals, ``(batch,)``; -inf if one is zero.
         log_tau: see :func:`log_component`.
+        half_at_zero: with the factor ``sqrt(lambda)`` on the left, too.
     """
+    weights = theta.new_ones(theta.shape[1])
+    if half_at_zero:
+        theta = torch.cat([theta, torch.zeros_like(theta[:, :1])], 1)
+        weights = torch.cat([weights, weights.new_full((1,), 0.5)])
     top = theta.amax(1, keepdim=True)
     gaps = top - theta
     level = log_product.unsqueeze(1) - log_tau
     low = torch.zeros_like(top)
     # Every factor is at least the distance t from the top, so t^k <= c / tau.
-    high = torch.exp(level / theta.shape[1])
+    high = torch.exp(level / weights.sum())
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        above = torch.log(middle + gaps).sum(1, keepdim=True) >= level
+        above = (torch.log(middle + gaps) * weights).sum(1, keepdim=True) >= level
         low = torch.where(above, low, middle)
         high = torch.where(above, middle, high)
     return (top + high).squeeze(1)
