@@ -1,6 +1,6 @@
 """How far can an attacker move the explanations of a classifier?"""
 
-from attribound import attacks
+from attribound import attacks, metrics
 from attribound.attributions import (
     Attribution,
     Classifier,
@@ -26,6 +26,7 @@ from attribound.errors import (
 from attribound.results import Attacked, Bound, Claim, Fidelity, MaxEpsilon, Status
 from attribound.smoothing import smooth
 from attribound.spectral import SpectralSolver
+from attribound.validation import Validation, validate
 
 __version__ = "0.1.0"
 
@@ -55,11 +56,14 @@ __all__ = [
     "SmoothGrad",
     "SpectralSolver",
     "Status",
+    "Validation",
     "attacks",
     "bound",
     "eta",
     "fidelity",
     "from_captum",
     "max_epsilon",
+    "metrics",
     "smooth",
+    "validate",
 ]

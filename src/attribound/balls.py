@@ -11,10 +11,19 @@ from torch import Tensor
 from attribound.errors import InputError
 from attribound.tensors import norm, per_example, unit
 
+_BISECTIONS = 60
+
 
 @dataclass(frozen=True, eq=False)
 class LpBall:
-    """All perturbations of p-norm at most ``epsilon``.
+    """All perturbations of p-norm at most ``epsilon`` that keep inputs in a range.
+
+    Attributes:
+        epsilon: the radius.
+        p: the order of the norm, from 1 to infinity.
+        low, high: what a perturbed feature may be at least and at most, e.g. 0 and 1 for
+            pixels; None for no limit. Attacks keep to it; bounds hold for the whole
+            ball, and so within the range, too.
 
     >>> LpBall(0.1, 3)
     LpBall(epsilon=0.1, p=3.0)
@@ -22,9 +31,11 @@ class LpBall:
 
     epsilon: float
     p: float
+    low: float | None = None
+    high: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a radius or an order that makes no ball."""
+        """Refuse a radius, an order or a range that makes no ball."""
         epsilon = check_number("epsilon", self.epsilon)
         if not (0 < epsilon < math.inf):
             raise InputError(
@@ -35,29 +46,78 @@ class LpBall:
             )
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "p", check_order(self.p))
+        low, high = self._range
+        if not low < high:
+            raise InputError(
+                "range",
+                expected="low below high",
+                got=f"low={self.low!r}, high={self.high!r}",
+                remedy="use e.g. low=0, high=1 for pixels",
+            )
+
+    @property
+    def _range(self) -> tuple[float, float]:
+        low = -math.inf if self.low is None else check_number("low", self.low)
+        high = math.inf if self.high is None else check_number("high", self.high)
+        return low, high
+
+    @property
+    def _key(self) -> tuple[float, ...]:
+        return (self.epsilon, self.p, *self._range)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LpBall):
-            return NotImplemented
-        return (self.epsilon, self.p) == (other.epsilon, other.p)
+        return self._key == other._key if isinstance(other, LpBall) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self.epsilon, self.p))
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        shown = [f"epsilon={self.epsilon!r}"]
+        if type(self) is LpBall:
+            shown.append(f"p={self.p!r}")
+        ends = {"low": self.low, "high": self.high}
+        shown += [f"{name}={end!r}" for name, end in ends.items() if end is not None]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def maximiser(self, slope: Tensor) -> Tensor:
         """The perturbation of the ball with the largest inner product with ``slope``.
 
         Shape ``(batch, *features)``. On the sphere unless the slope is zero: then
-        zero, except for the cube, where every corner is as good.
+        zero, except for the cube, where every corner is as good. The range is not
+        looked at: project afterwards.
         """
         return self.epsilon * unit_maximiser(slope, self.p)
 
+    def project(self, delta: Tensor, x: Tensor) -> Tensor:
+        """The nearest perturbation in the norm ball, then moved into the range around ``x``.
+
+        Clamping to the range only shortens components if ``x`` lies in it, so that
+        the result is in both.
+        """
+        return self.clip(project(delta, self.epsilon, self.p), x)
+
+    def clip(self, delta: Tensor, x: Tensor) -> Tensor:
+        """``delta`` with ``x + delta`` moved into the range."""
+        low, high = self._range
+        return delta if (low, high) == (-math.inf, math.inf) else (x + delta).clamp(low, high) - x
+
+    def check_inside(self, x: Tensor) -> None:
+        """Refuse inputs that are outside the range to begin with."""
+        low, high = self._range
+        if x.min() < low or x.max() > high:
+            raise InputError(
+                "x",
+                expected=f"values from {low:g} to {high:g}, the range of the ball",
+                got=f"values from {x.min().item():.4g} to {x.max().item():.4g}",
+                remedy="scale the inputs, or leave low and high out",
+            )
+
     def contains(self, delta: Tensor, tolerance: float = 1e-6) -> Tensor:
-        """Whether each perturbation lies in the ball, up to a relative tolerance."""
+        """Whether each perturbation lies in the norm ball, up to a relative tolerance."""
         return norm(delta, self.p) <= self.epsilon * (1 + tolerance)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class L2Ball(LpBall):
     """All perturbations of Euclidean norm at most ``epsilon``.
 
@@ -65,14 +125,18 @@ class L2Ball(LpBall):
     True
     """
 
-    p: float = field(default=2.0, init=False, repr=False)
+    p: float = field(default=2.0, init=False)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LinfBall(LpBall):
-    """All perturbations that change no feature by more than ``epsilon``."""
+    """All perturbations that change no feature by more than ``epsilon``.
 
-    p: float = field(default=math.inf, init=False, repr=False)
+    >>> LinfBall(0.1, low=0, high=1)
+    LinfBall(epsilon=0.1, low=0, high=1)
+    """
+
+    p: float = field(default=math.inf, init=False)
 
 
 def unit_maximiser(slope: Tensor, p: float) -> Tensor:
@@ -92,6 +156,65 @@ def unit_maximiser(slope: Tensor, p: float) -> Tensor:
     point = scaled.sign() * scaled.abs() ** (1 / (p - 1))
     length = norm(point, p)
     return point / per_example(torch.where(length > 0, length, torch.ones_like(length)), point)
+
+
+def project(delta: Tensor, radius: float, p: float) -> Tensor:
+    """The point of the p-ball nearest to each example of ``delta`` in Euclidean distance."""
+    if p == math.inf:
+        return delta.clamp(-radius, radius)
+    length = norm(delta, p)
+    outside = length > radius
+    if p == 2:
+        shrunk = delta * per_example(
+            radius / torch.where(outside, length, torch.ones_like(length)), delta
+        )
+    elif p == 1:
+        shrunk = _soft_threshold(delta, radius)
+    else:
+        shrunk = _project_by_multiplier(delta, radius, p)
+    return torch.where(per_example(outside, delta), shrunk, delta)
+
+
+def _soft_threshold(delta: Tensor, radius: float) -> Tensor:
+    """Nearest point of the l1 ball: all components shrink by the same amount, down to zero."""
+    size = delta.flatten(1).abs()
+    ordered = size.sort(1, descending=True).values
+    count = torch.arange(1, size.shape[1] + 1, device=delta.device)
+    excess = (ordered.cumsum(1) - radius) / count
+    last = (ordered > excess).sum(1, keepdim=True) - 1
+    threshold = excess.gather(1, last.clamp_min(0)).clamp_min(0)
+    shrunk: Tensor = delta.flatten(1).sign() * (size - threshold).clamp_min(0)
+    return shrunk.view_as(delta)
+
+
+def _project_by_multiplier(delta: Tensor, radius: float, p: float) -> Tensor:
+    """Nearest point of another p-ball: t + mu t^(p-1) = |delta| per component, mu by bisection.
+
+    Nearly: the inner equation is solved by bisection, too, and the result scaled onto
+    the sphere, so that it is never outside.
+    """
+    size = delta.flatten(1).abs().double()
+
+    def components(mu: Tensor) -> Tensor:
+        low, high = torch.zeros_like(size), size
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            above = middle + mu * middle ** (p - 1) > size
+            low, high = torch.where(above, low, middle), torch.where(above, middle, high)
+        return high
+
+    low = torch.zeros(len(size), 1, dtype=size.dtype, device=size.device)
+    # At mu = |delta|_q / radius^(p-1) with 1/p + 1/q = 1 the point is inside.
+    high = torch.linalg.vector_norm(size, p / (p - 1), dim=1, keepdim=True) / radius ** (p - 1)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        length = torch.linalg.vector_norm(components(middle), p, dim=1, keepdim=True)
+        outside = length > radius
+        low, high = torch.where(outside, middle, low), torch.where(outside, high, middle)
+    point = components(high)
+    length = torch.linalg.vector_norm(point, p, dim=1, keepdim=True).clamp_min(radius)
+    scaled: Tensor = delta.flatten(1).sign() * (point * radius / length).to(delta)
+    return scaled.view_as(delta)
 
 
 def check_order(p: float) -> float:

@@ -296,7 +296,11 @@ class Attacked:
         deviation: Euclidean distance of the two attributions.
         cosine, degrees: their cosine distance and angle; 2 and 180 where undefined.
         label_kept: the prediction at ``x + delta`` is that at ``x``; None without a classifier.
-        evaluations: attribution gradients computed for each example.
+        misclassified: the prediction at ``x`` is not the target, so that the label the
+            attack explains was never there; None without a classifier.
+        evaluations: gradients of the model computed for each example.
+        trials: the single attacks, if several were made; the fields above are then those
+            of the trial that moved an example furthest.
     """
 
     delta: Tensor
@@ -304,14 +308,25 @@ class Attacked:
     cosine: Tensor
     degrees: Tensor
     label_kept: Tensor | None
+    misclassified: Tensor | None
     evaluations: int
+    trials: tuple[Attacked, ...] = ()
     claim: Claim = Claim.ATTAINED
 
+    def __len__(self) -> int:
+        return len(self.deviation)
+
     def __repr__(self) -> str:
-        kept = ["?"] * len(self.deviation) if self.label_kept is None else self.label_kept.tolist()
-        rows = list(zip(*columns(self.deviation, self.cosine, self.degrees), kept, strict=True))
-        title = f"Attacked, {self.evaluations} gradient evaluations each, claim: {self.claim}"
-        return render(title, ["deviation", "cosine", "degrees", "label kept"], rows)
+        kept, wrong = (
+            ["?"] * len(self) if flags is None else flags.tolist()
+            for flags in (self.label_kept, self.misclassified)
+        )
+        numbers = columns(self.deviation, self.cosine, self.degrees)
+        rows = list(zip(*numbers, kept, wrong, strict=True))
+        trials = f"best of {len(self.trials)} trials, " if self.trials else ""
+        title = f"Attacked, {trials}{self.evaluations} gradients each, claim: {self.claim}"
+        header = ["deviation", "cosine", "degrees", "label kept", "misclassified"]
+        return render(title, header, rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,31 @@
 """Attacks on attributions: what brackets a bound from below."""
 
-from attribound.attacks.ascent import AttributionAscent
+from attribound.attacks.attack import Attack, BestOf, Interrupted, judge
+from attribound.attacks.attribution_ascent import AttributionAscent
+from attribound.attacks.ifia import IFIA
+from attribound.attacks.measures import Angle, Distance, MassCentre, Targeted, TopK
+from attribound.attacks.pgd import PGD
+from attribound.attacks.random_perturbation import RandomPerturbation
+from attribound.attacks.steps import Ascend, AtInput, InBall, Jump, LinearOptimum, Nearby
 
-__all__ = ["AttributionAscent"]
+__all__ = [
+    "IFIA",
+    "PGD",
+    "Angle",
+    "Ascend",
+    "AtInput",
+    "Attack",
+    "AttributionAscent",
+    "BestOf",
+    "Distance",
+    "InBall",
+    "Interrupted",
+    "Jump",
+    "LinearOptimum",
+    "MassCentre",
+    "Nearby",
+    "RandomPerturbation",
+    "Targeted",
+    "TopK",
+    "judge",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -34,14 +34,19 @@ class Attribution(ABC):
     To add one, derive from :class:`ModelAttribution` and write ``_value`` and
     ``_linearize``; inputs are checked, labels filled in and the model probed
     before these are called.
+
+    Attributes:
+        classifier: the model behind it, if known.
+        points: points at which the gradient is taken for one example.
     """
 
     classifier: Classifier | None
+    points: int = 1
 
     def __call__(self, x: Tensor, target: Target = None) -> Tensor:
         """The attribution of each example, detached; default target: the predicted class."""
         x = check_inputs(x)
-        self._check(x, smooth=False)
+        self.check(x, smooth=False)
         with torch.no_grad():
             return self._value(x, self.targets(x, target)).detach()
 
@@ -50,8 +55,18 @@ class Attribution(ABC):
         x = check_inputs(x)
         with torch.no_grad():
             labels = self.targets(x, target)
-            self._check(x, smooth=True)
+            self.check(x, smooth=True)
             return self._linearize(x, labels)
+
+    def revalue(self, x: Tensor, target: Tensor) -> Tensor:
+        """The attribution near points that were checked before: for inner loops."""
+        with torch.no_grad():
+            return self._value(x, target).detach()
+
+    def relinearize(self, x: Tensor, target: Tensor) -> Linearization:
+        """Attribution and Jacobian near points that were checked before: for inner loops."""
+        with torch.no_grad():
+            return self._linearize(x, target)
 
     @property
     def kinked(self) -> bool:
@@ -70,6 +85,13 @@ class Attribution(ABC):
         """
         return self
 
+    def groups(self, x: Tensor) -> Iterator[tuple[Attribution, slice]]:
+        """Rows of ``x`` whose graphs fit the memory limit together, each with its attribution."""
+        size = self.examples_at_once(x)
+        for start in range(0, len(x), size):
+            rows = slice(start, min(start + size, len(x)))
+            yield self.rows(x, rows), rows
+
     @abstractmethod
     def targets(self, x: Tensor, target: Target = None) -> Tensor:
         """The label of each example: as given, else the predicted class."""
@@ -79,7 +101,7 @@ class Attribution(ABC):
         """How many examples can be linearized together within the memory limit."""
 
     @abstractmethod
-    def _check(self, x: Tensor, *, smooth: bool) -> None:
+    def check(self, x: Tensor, *, smooth: bool) -> None:
         """Refuse a model or function that cannot be used on ``x``."""
 
     @abstractmethod
@@ -92,14 +114,9 @@ class Attribution(ABC):
 
 
 class ModelAttribution(Attribution):
-    """An attribution made of the gradients of a classifier.
-
-    Attributes:
-        points: points at which the gradient is taken for one example.
-    """
+    """An attribution made of the gradients of a classifier."""
 
     classifier: Classifier
-    points: int = 1
 
     def __init__(self, model: Model) -> None:
         self.classifier = Classifier.of(model)
@@ -113,5 +130,6 @@ class ModelAttribution(Attribution):
         each = self.points * self.classifier.graph_bytes(x)
         return max(1, self.classifier.memory_limit // each)
 
-    def _check(self, x: Tensor, *, smooth: bool) -> None:
+    def check(self, x: Tensor, *, smooth: bool) -> None:
+        """Refuse a model that cannot be used on ``x``; ``smooth`` asks for second derivatives."""
         self.classifier.check(x, smooth=smooth)

@@ -94,6 +94,11 @@ class Classifier:
             )
         return out
 
+    def predict(self, x: Tensor) -> Tensor:
+        """The predicted class of each example, unchecked: for inner loops."""
+        with torch.no_grad():
+            return self.logits(x).argmax(1)
+
     def targets(self, x: Tensor, target: Target = None) -> Tensor:
         """The label of each example: as given, else the predicted class."""
         self._check_mode()

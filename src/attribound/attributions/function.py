@@ -72,7 +72,8 @@ class FunctionAttribution(Attribution):
         limit = GIB if self.classifier is None else self.classifier.memory_limit
         return max(1, limit // self._bytes[key])
 
-    def _check(self, x: Tensor, *, smooth: bool) -> None:
+    def check(self, x: Tensor, *, smooth: bool) -> None:
+        """Refuse a function that cannot be used on ``x``; ``smooth`` asks for its Jacobian."""
         if self.classifier is not None:
             self.classifier.check(x, smooth=smooth)
         key = (x.shape[1:], x.dtype, x.device, smooth)

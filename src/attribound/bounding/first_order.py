@@ -76,11 +76,9 @@ def in_groups(
     """``solve`` on groups of examples whose graphs fit the memory limit together."""
     x = check_inputs(x)
     labels = attribution.targets(x, target)
-    size = attribution.examples_at_once(x)
-    starts = range(0, len(x), size)
-    for start in track(starts, "bounding", disable=not settings.progress):
-        rows = slice(start, start + size)
-        yield solve(attribution.rows(x, rows), x[rows], labels[rows])
+    groups = [*attribution.groups(x)]
+    for part, rows in track(groups, "bounding", disable=not settings.progress):
+        yield solve(part, x[rows], labels[rows])
 
 
 def assemble(

@@ -1,0 +1,183 @@
+"""What all attacks share: checks, the search, the verdict; repetition and combination."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attribound.attacks.engine import Search
+from attribound.attacks.objectives import Problem
+from attribound.attributions import Attribution
+from attribound.attributions.inputs import Target, check_inputs
+from attribound.balls import LpBall
+from attribound.errors import InputError
+from attribound.results import Attacked
+from attribound.tensors import angle_degrees, norm, per_example
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during an attack; ``found`` has what it had found by then."""
+
+    def __init__(self, found: Attacked) -> None:
+        super().__init__("the attack was interrupted; .found has the best perturbations so far")
+        self.found = found
+
+
+class Attack(ABC):
+    """An attack is called as ``attack(attribution, x, ball, target=None)``."""
+
+    @abstractmethod
+    def __call__(
+        self, attribution: Attribution, x: Tensor, ball: LpBall, target: Target = None
+    ) -> Attacked:
+        """Attack each example of ``x``."""
+
+    @abstractmethod
+    def seeded(self, seed: int) -> Attack:
+        """The same attack with ``seed`` added to its own."""
+
+    def repeat(self, times: int) -> Attack:
+        """The same attack ``times`` times with other seeds; the furthest moved is returned.
+
+        Random starts differ, so starts that are not random give the same each time.
+        """
+        if times < 1:
+            raise InputError(
+                "times", expected="1 or more", got=repr(times), remedy="the paper repeats 20 times"
+            )
+        return BestOf(*(self.seeded(i) for i in range(times)))
+
+
+class SearchAttack(Attack):
+    """An attack that is a search: a subclass names its values in ``search``."""
+
+    seed: int
+    progress: bool
+
+    @property
+    @abstractmethod
+    def search(self) -> Search:
+        """The values of the search."""
+
+    def seeded(self, seed: int) -> Attack:
+        """The same attack with ``seed`` added to its own."""
+        changed: Any = replace(self, seed=self.seed + seed)  # type: ignore[type-var]
+        return changed  # type: ignore[no-any-return]
+
+    def __call__(
+        self, attribution: Attribution, x: Tensor, ball: LpBall, target: Target = None
+    ) -> Attacked:
+        """Attack each example of ``x``."""
+        x = check_inputs(x)
+        ball.check_inside(x)
+        search = self.search
+        labels = attribution.targets(x, target)
+        deltas: list[Tensor] = []
+        evaluations, interrupted = 0, False
+        for part, rows in attribution.groups(x):
+            clean = part(x[rows], labels[rows])
+            if search.needs_jacobian and not deltas:
+                part.check(x[rows], smooth=True)
+            problem = Problem(part, x[rows], labels[rows], clean)
+            best = search.run(problem, ball, self.seed, self.progress)
+            deltas.append(best.delta)
+            evaluations = max(evaluations, best.evaluations)
+            interrupted = best.interrupted
+            if interrupted:
+                deltas.append(torch.zeros_like(x[rows.stop :]))
+                break
+        found = judge(attribution, x, torch.cat(deltas), labels, evaluations=evaluations)
+        if interrupted:
+            raise Interrupted(found)
+        return found
+
+
+@dataclass(frozen=True, init=False)
+class BestOf(Attack):
+    """Several attacks; of each example the perturbation that moves it furthest."""
+
+    attacks: tuple[Attack, ...]
+
+    def __init__(self, *attacks: Attack) -> None:
+        if not attacks:
+            raise InputError(
+                "BestOf",
+                expected="at least one attack",
+                got="none",
+                remedy="e.g. BestOf(PGD(), AttributionAscent())",
+            )
+        object.__setattr__(self, "attacks", attacks)
+
+    def seeded(self, seed: int) -> Attack:
+        """The same attacks with ``seed`` added to theirs."""
+        return BestOf(*(attack.seeded(seed) for attack in self.attacks))
+
+    def __call__(
+        self, attribution: Attribution, x: Tensor, ball: LpBall, target: Target = None
+    ) -> Attacked:
+        """Run all of them."""
+        trials: list[Attacked] = []
+        try:
+            for attack in self.attacks:
+                trials.extend(_singles(attack(attribution, x, ball, target)))
+        except Interrupted as stop:
+            raise Interrupted(furthest([*trials, *_singles(stop.found)])) from None
+        return furthest(trials)
+
+
+def _singles(found: Attacked) -> Iterator[Attacked]:
+    yield from found.trials or (found,)
+
+
+def furthest(trials: list[Attacked]) -> Attacked:
+    """Of each example the trial that moved it furthest."""
+    best = trials[0]
+    for trial in trials[1:]:
+        wins = trial.deviation > best.deviation
+        best = Attacked(
+            delta=torch.where(per_example(wins, best.delta), trial.delta, best.delta),
+            deviation=torch.where(wins, trial.deviation, best.deviation),
+            cosine=torch.where(wins, trial.cosine, best.cosine),
+            degrees=torch.where(wins, trial.degrees, best.degrees),
+            label_kept=_where(wins, trial.label_kept, best.label_kept),
+            misclassified=best.misclassified,
+            evaluations=best.evaluations + trial.evaluations,
+        )
+    return replace(best, trials=tuple(trials))
+
+
+def _where(wins: Tensor, one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    return None if one is None or other is None else torch.where(wins, one, other)
+
+
+def judge(
+    attribution: Attribution, x: Tensor, delta: Tensor, target: Target = None, evaluations: int = 0
+) -> Attacked:
+    """Score perturbations on any network: how far they move its attribution, and its label.
+
+    For networks attacked through a smooth copy: ``judge(ab.Saliency(original), x, found.delta)``
+    scores on the original what was found on the copy.
+    """
+    labels = attribution.targets(x, target)
+    before, after = attribution(x, labels), attribution(x + delta, labels)
+    degrees = angle_degrees(before, after)
+    cosine = 2 * torch.sin(torch.deg2rad(degrees) / 2) ** 2
+    kept = wrong = None
+    if attribution.classifier is not None:
+        prediction = attribution.classifier.predict(x)
+        kept = attribution.classifier.predict(x + delta) == prediction
+        wrong = prediction != labels
+    return Attacked(
+        delta=delta,
+        deviation=norm(after - before),
+        cosine=cosine,
+        degrees=degrees,
+        label_kept=kept,
+        misclassified=wrong,
+        evaluations=evaluations,
+    )

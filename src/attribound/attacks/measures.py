@@ -1,0 +1,106 @@
+"""Measures on attribution maps: distance, angle, and those of the IFIA attack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attribound.attacks.objectives import MapObjective
+from attribound.errors import InputError
+from attribound.tensors import dot, norm
+
+
+@dataclass(frozen=True)
+class Distance(MapObjective):
+    """Euclidean distance of the two maps."""
+
+    def score(self, after: Tensor, before: Tensor) -> Tensor:
+        """|after - before|."""
+        return norm(after - before)
+
+
+@dataclass(frozen=True)
+class Angle(MapObjective):
+    """Cosine distance of the two maps."""
+
+    def score(self, after: Tensor, before: Tensor) -> Tensor:
+        """1 - cos; 1 where a map is zero."""
+        tiny = torch.finfo(after.dtype).tiny
+        return 1 - dot(after, before) / (norm(after) * norm(before)).clamp_min(tiny)
+
+
+@dataclass(frozen=True)
+class TopK(MapObjective):
+    """IFIA top-k: take weight away from the k features that were most important.
+
+    Attributes:
+        k: how many; 100 for MNIST and Fashion-MNIST, 1000 for CIFAR-10 in the paper.
+    """
+
+    k: int = 100
+
+    def score(self, after: Tensor, before: Tensor) -> Tensor:
+        """Minus the sum of |after| over the clean top k."""
+        top = self._top(before)
+        return -after.flatten(1).abs().gather(1, top).sum(1)
+
+    def measure(self, after: Tensor, before: Tensor) -> Tensor:
+        """How many of the clean top k have left the top k."""
+        was = torch.zeros_like(before.flatten(1)).scatter(1, self._top(before), 1.0)
+        return self.k - was.gather(1, self._top(after)).sum(1)
+
+    def _top(self, values: Tensor) -> Tensor:
+        flat = values.flatten(1).abs()
+        if not 1 <= self.k <= flat.shape[1]:
+            raise InputError(
+                "k",
+                expected=f"a number of features from 1 to {flat.shape[1]}",
+                got=repr(self.k),
+                remedy="use about an eighth of the features",
+            )
+        return flat.topk(self.k).indices
+
+
+@dataclass(frozen=True)
+class MassCentre(MapObjective):
+    """IFIA mass-centre: move the centre of gravity of |map| as far as possible.
+
+    Over the pixels of images ``(batch, channels, height, width)``, channels summed; over
+    all feature dimensions otherwise.
+    """
+
+    def score(self, after: Tensor, before: Tensor) -> Tensor:
+        """Squared distance of the two centres."""
+        return ((self._centre(after) - self._centre(before)) ** 2).sum(1)
+
+    def _centre(self, values: Tensor) -> Tensor:
+        mass = values.abs().sum(1) if values.dim() == 4 else values.abs()
+        axes = [torch.arange(n, dtype=mass.dtype, device=mass.device) for n in mass.shape[1:]]
+        grid = torch.stack(torch.meshgrid(*axes, indexing="ij")).flatten(1)
+        weight = mass.flatten(1)
+        total = weight.sum(1, keepdim=True).clamp_min(torch.finfo(mass.dtype).tiny)
+        return (weight @ grid.T) / total
+
+
+@dataclass(frozen=True, eq=False)
+class Targeted(MapObjective):
+    """IFIA targeted: put weight on chosen features.
+
+    Attributes:
+        region: True where the weight should go, of the shape of one example.
+    """
+
+    region: Tensor
+
+    def score(self, after: Tensor, before: Tensor) -> Tensor:
+        """Sum of |after| over the region."""
+        if self.region.shape != before.shape[1:]:
+            raise InputError(
+                "region",
+                expected=f"a mask of the shape of one example, {tuple(before.shape[1:])}",
+                got=f"shape {tuple(self.region.shape)}",
+                remedy="mark the features that shall look important",
+            )
+        return (after.abs() * self.region.to(after)).flatten(1).sum(1)

@@ -1,0 +1,34 @@
+"""Perturb at random: what an attack must beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from attribound.attacks.attack import Attack, judge
+from attribound.attacks.randomness import on_sphere
+from attribound.attributions import Attribution
+from attribound.attributions.inputs import Target, check_inputs
+from attribound.balls import LpBall
+from attribound.results import Attacked
+
+
+@dataclass(frozen=True)
+class RandomPerturbation(Attack):
+    """One draw from the sphere of the ball (a corner of the cube)."""
+
+    seed: int = 0
+
+    def seeded(self, seed: int) -> Attack:
+        """The same attack with ``seed`` added to its own."""
+        return replace(self, seed=self.seed + seed)
+
+    def __call__(
+        self, attribution: Attribution, x: Tensor, ball: LpBall, target: Target = None
+    ) -> Attacked:
+        """Draw and judge."""
+        x = check_inputs(x)
+        ball.check_inside(x)
+        delta = ball.project(on_sphere(x, ball, self.seed), x)
+        return judge(attribution, x, delta, target)
