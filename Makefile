@@ -51,8 +51,9 @@ ifdef CI
 	test -d $(FASHION) || (apt-get update -q && apt-get install -q -y dataset-fashion-mnist)
 endif
 
-bench: $(VENV)/.dev data ## speed against dense SVD, SciPy and hessian-eigenthings, as ratios
+bench: $(VENV)/.dev data ## solver and attacks against what users have today, as ratios
 	$(BIN)/python -u benchmarks/core.py | tee benchmarks/core.txt
+	$(BIN)/python -u benchmarks/attacks.py | tee benchmarks/attacks.txt
 
 docs: $(VENV)/.dev ## put example output, claims and the last benchmark into README and docs
 	$(BIN)/python docs/render.py

@@ -50,8 +50,9 @@ def main() -> None:
     text = fill(text, "example output", f"```text\n{run(text)}\n```")
     readme.write_text(fill(text, "claims", claims()))
     page = ROOT / "docs" / "benchmarks.md"
-    measured = (ROOT / "benchmarks" / "core.txt").read_text().strip("\n")
-    page.write_text(fill(page.read_text(), "core", f"```text\n{measured}\n```"))
+    for name in ("core", "attacks"):
+        measured = (ROOT / "benchmarks" / f"{name}.txt").read_text().strip("\n")
+        page.write_text(fill(page.read_text(), name, f"```text\n{measured}\n```"))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import attribound as ab
 import laws
+from attribound.balls import project
 from attribound.tensors import dot, norm
 
 BALLS = [
@@ -69,3 +70,45 @@ def test_refuses_what_is_no_norm(p) -> None:
 def test_refuses_a_radius_that_is_no_number(epsilon) -> None:
     with pytest.raises(ab.InputError, match="epsilon: expected a number"):
         ab.LinfBall(epsilon)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(BALLS), st.lists(st.floats(-2, 2), min_size=6, max_size=6))
+def test_projection_is_the_nearest_point(ball, numbers) -> None:
+    """Inside stays; outside lands on the sphere, and no nearby point of the ball is nearer."""
+    delta = torch.tensor([numbers], dtype=torch.float64)
+    found = project(delta, ball.epsilon, ball.p)
+    laws.inside(found, ball)
+    if norm(delta, ball.p) <= ball.epsilon:
+        assert torch.equal(found, delta)
+        return
+    distance = (found - delta).norm()
+    generator = torch.Generator().manual_seed(0)
+    nudges = 1e-3 * torch.randn(50, 6, generator=generator, dtype=torch.float64)
+    others = project_by_scaling(found + nudges, ball)
+    assert ((others - delta).norm(dim=1) >= distance - 1e-6).all()
+
+
+def project_by_scaling(delta, ball):
+    """Some point of the ball, not the nearest."""
+    return delta * (ball.epsilon / norm(delta, ball.p)).clamp(max=1).unsqueeze(1)
+
+
+def test_projection_keeps_the_range() -> None:
+    ball = ab.L2Ball(0.5, low=0, high=1)
+    x = torch.tensor([[0.1, 0.9]]).double()
+    delta = ball.project(torch.tensor([[-3.0, 4.0]]).double(), x)
+    torch.testing.assert_close(x + delta, torch.tensor([[0.0, 1.0]]).double())
+    laws.inside(delta, ball)
+    ball.check_inside(x)
+    with pytest.raises(ab.InputError, match="x: expected values from 0 to 1, the range"):
+        ball.check_inside(x + 1)
+
+
+def test_ranges_are_part_of_the_value() -> None:
+    assert ab.LinfBall(0.1, low=0, high=1) != ab.LinfBall(0.1)
+    assert repr(ab.LpBall(0.1, 3, low=0)) == "LpBall(epsilon=0.1, p=3.0, low=0)"
+    with pytest.raises(ab.InputError, match="range: expected low below high"):
+        ab.L2Ball(0.1, low=1, high=0)
+    with pytest.raises(ab.InputError, match="low: expected a number"):
+        ab.L2Ball(0.1, low="black")

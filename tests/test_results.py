@@ -68,6 +68,7 @@ def test_tables_name_claim_ball_and_status(bound) -> None:
     found = ab.attacks.AttributionAscent(steps=1)(*cases.quadratic([2.0, 1.0]), BALL)
     assert "claim: attained" in repr(found)
     assert "?" in repr(replace(found, label_kept=None))
+    assert len(found) == 2
     largest = ab.max_epsilon(*cases.quadratic([2.0, 1.0]), euclidean=0.2)
     assert "radius with euclidean <= 0.2, claim: first-order" in repr(largest)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from attribound.errors import InputError
 from attribound.tensors import norm, per_example, unit
 
-_BISECTIONS = 60
+_BISECTIONS = 40
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,112 @@
+"""``make bench``: attacks with equal gradient budgets, and the cost of one IFIA step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import median
+
+from captum.metrics import sensitivity_max
+from torch import Tensor
+
+import attribound as ab
+import fashion
+from attribound.attacks import IFIA, PGD, AttributionAscent, RandomPerturbation
+from attribound.attacks.randomness import on_sphere
+from attribound.tables import render
+from attribound.tensors import norm
+
+IMAGES = 16
+STEPS = 5
+BALLS = [ab.L2Ball(0.05), ab.LinfBall(0.01)]
+
+
+def captum_deviation(
+    attribution: ab.IntegratedGradients, x: Tensor, ball: ab.LpBall, draws: int
+) -> Tensor:
+    """Captum's sensitivity_max with draws from the sphere of the ball, as a deviation."""
+    target = attribution.targets(x)
+    count = [0]
+
+    def perturb(inputs: Tensor, _radius: float) -> Tensor:
+        count[0] += 1
+        return inputs + on_sphere(inputs, ball, count[0])
+
+    def explain(inputs: Tensor | tuple[Tensor], target: Tensor) -> Tensor | tuple[Tensor]:
+        if isinstance(inputs, tuple):  # a tuple for a tuple, as Captum's own explainers do
+            return (attribution(inputs[0], target),)
+        return attribution(inputs, target)
+
+    found = sensitivity_max(
+        explain, x, perturb, n_perturb_samples=draws, max_examples_per_batch=IMAGES, target=target
+    )
+    return found * norm(attribution(x, target))
+
+
+def budgets(name: str) -> None:
+    """Mean deviation found, relative to the ascent's, all with the ascent's budget."""
+    x = fashion.images("t10k")[0][:IMAGES]
+    attribution = ab.IntegratedGradients(fashion.network(name), steps=STEPS)
+    rows = []
+    for ball in BALLS:
+        ascent = AttributionAscent()(attribution, x, ball)
+        spent = ascent.evaluations
+        linear = ab.bound(attribution, x, ball, method=ab.FirstOrder(dense=False)).xi.lower
+        rivals = {
+            "Captum sensitivity_max": captum_deviation(attribution, x, ball, spent // STEPS - 1),
+            "random, as many draws": RandomPerturbation()
+            .repeat(spent // STEPS)(attribution, x, ball)
+            .deviation,
+            "PGD-20 on cross-entropy, repeated": PGD()
+            .repeat(spent // 20)(attribution, x, ball)
+            .deviation,
+            "IFIA top-100": IFIA(steps=spent // (2 * STEPS))(attribution, x, ball).deviation,
+            "ascent by projected gradients": AttributionAscent(step=ab.attacks.Ascend())(
+                attribution, x, ball
+            ).deviation,
+        }
+        for rival, deviation in rivals.items():
+            share = (ascent.deviation.mean() / deviation.mean()).item()
+            goal = {"Captum": ">= 5", "PGD-20": ">= 1.5"}.get(rival.split()[0], "")
+            if ball.p != 2:
+                goal = ""
+            rows.append([f"{ball}", rival, share, goal])
+        if ball.p == 2:
+            tight = (ascent.deviation / (ball.epsilon * linear)).mean().item()
+            rows.append([f"{ball}", "first-order optimum (mean of ratios)", tight, ""])
+    title = (
+        f"Fashion-MNIST {name}, IG of {STEPS} steps, {IMAGES} images, {spent} gradients each: "
+        "mean deviation found by AttributionAscent / by"
+    )
+    print(render(title, ["ball", "", "ratio", "goal"], rows), flush=True)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall-clock time of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def ifia_step() -> None:
+    """Time of a step of IFIA / one attribution and one product with its Jacobian's adjoint."""
+    x = fashion.images("t10k")[0][:IMAGES]
+    attribution = ab.IntegratedGradients(fashion.network("nat"), steps=STEPS)
+    target, ball, count = attribution.targets(x), ab.LinfBall(0.05, low=0, high=1), 20
+
+    def raw() -> None:
+        for _ in range(count):
+            attribution.relinearize(x, target).jacobian.rmatvec(x)
+
+    def attack(steps: int) -> float:
+        return seconds(lambda: IFIA(steps=steps)(attribution, x, ball))
+
+    attack(1)
+    ratios = [(attack(count + 1) - attack(1)) / seconds(raw) for _ in range(5)]
+    print(f"\ntime of one IFIA step / one raw gradient of the attribution: {median(ratios):.2f}")
+
+
+if __name__ == "__main__":
+    for each in fashion.NETWORKS:
+        budgets(each)
+    ifia_step()

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import attribound as ab
+import cases
+from attribound.attacks import (
+    PGD,
+    AttributionAscent,
+    BestOf,
+    Interrupted,
+    RandomPerturbation,
+    judge,
+)
+
+BALL = ab.L2Ball(0.2)
+
+
+def test_repeat_keeps_the_furthest_and_every_trial() -> None:
+    model, x = cases.tabular()
+    attribution = ab.Saliency(model)
+    found = RandomPerturbation().repeat(5)(attribution, x, BALL)
+    singles = [RandomPerturbation(seed)(attribution, x, BALL) for seed in range(5)]
+    deviations = torch.stack([single.deviation for single in singles])
+    torch.testing.assert_close(found.deviation, deviations.amax(0))
+    assert len(found.trials) == 5
+    winner = deviations.argmax(0)
+    for row, trial in enumerate(winner.tolist()):
+        assert torch.equal(found.delta[row], singles[trial].delta[row])
+        assert found.degrees[row] == singles[trial].degrees[row]
+    assert "best of 5 trials" in repr(found)
+
+
+def test_repeats_of_a_random_start_differ() -> None:
+    model, x = cases.tabular()
+    trials = PGD(steps=2).repeat(3)(ab.Saliency(model), x, BALL).trials
+    assert not torch.equal(trials[0].delta, trials[1].delta)
+
+
+def test_best_of_combines_and_flattens() -> None:
+    model, x = cases.tabular()
+    attribution = ab.Saliency(model)
+    found = BestOf(PGD(), AttributionAscent(), RandomPerturbation().repeat(2))(attribution, x, BALL)
+    assert len(found.trials) == 4
+    assert found.evaluations == sum(trial.evaluations for trial in found.trials)
+    assert (found.deviation >= AttributionAscent()(attribution, x, BALL).deviation).all()
+    seeded = BestOf(PGD(), RandomPerturbation()).seeded(5)
+    assert [attack.seed for attack in seeded.attacks] == [5, 5]
+
+
+def test_no_attacks_and_no_repeats_are_refused() -> None:
+    with pytest.raises(ab.InputError, match="BestOf: expected at least one attack"):
+        BestOf()
+    with pytest.raises(ab.InputError, match="times: expected 1 or more"):
+        PGD().repeat(0)
+
+
+def test_examples_misclassified_at_the_start_are_reported() -> None:
+    model, x = cases.tabular()
+    wrong = model(x).argmax(1)
+    wrong[1] = (wrong[1] + 1) % 3
+    found = PGD(steps=2)(ab.Saliency(model), x, BALL, target=wrong)
+    assert found.misclassified.tolist() == [False, True, False, False, False]
+    assert len(found) == 5
+
+
+def test_a_perturbation_found_on_the_copy_is_scored_on_the_original() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3)).double().eval()
+    x = torch.rand(4, 6).double()
+    found = AttributionAscent()(ab.Saliency(ab.smooth(net, 20)), x, BALL)
+    scored = judge(ab.Saliency(net), x, found.delta)
+    target = net(x).argmax(1)
+    change = cases.gradient(net, x + found.delta, target) - cases.gradient(net, x, target)
+    torch.testing.assert_close(scored.deviation, change.detach().norm(dim=1))
+
+
+def test_an_interrupt_hands_over_what_was_found() -> None:
+    model, x = cases.tabular()
+    attribution = ab.Saliency(model)
+    calls = []
+
+    def interrupt(*_: object) -> None:
+        calls.append(1)
+        if len(calls) == 60:
+            raise KeyboardInterrupt
+
+    attribution(x)
+    handle = model.register_forward_hook(interrupt)
+    with pytest.raises(Interrupted, match="has the best perturbations so far") as stop:
+        AttributionAscent(steps=50).repeat(3)(attribution, x, BALL)
+    handle.remove()
+    assert (stop.value.found.deviation > 0).all()
+    assert all(p.requires_grad for p in model.parameters())
+    assert isinstance(stop.value, KeyboardInterrupt)
+
+
+def test_an_interrupt_between_groups_leaves_the_rest_untouched() -> None:
+    model, x = cases.tabular()
+    attribution = ab.Saliency(ab.Classifier(model, memory_limit=1))
+    attribution.linearize(x)
+    calls = []
+
+    def interrupt(*_: object) -> None:
+        calls.append(1)
+        if len(calls) == 40:
+            raise KeyboardInterrupt
+
+    handle = model.register_forward_hook(interrupt)
+    with pytest.raises(Interrupted) as stop:
+        AttributionAscent(steps=10)(attribution, x, BALL)
+    handle.remove()
+    moved = stop.value.found.deviation > 0
+    assert moved[0]
+    assert not moved[-1]
+
+
+def test_angles_of_zero_attributions_are_180() -> None:
+    attribution = ab.FunctionAttribution(lambda x, target: 0 * x)
+    found = judge(attribution, torch.ones(1, 2), torch.ones(1, 2), 0)
+    assert (found.cosine.item(), found.degrees.item()) == (2, 180)
+    assert found.label_kept is found.misclassified is None

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attribound as ab
+import cases
+import laws
+from attribound.attacks import (
+    IFIA,
+    PGD,
+    Angle,
+    Ascend,
+    AtInput,
+    AttributionAscent,
+    MassCentre,
+    Nearby,
+    RandomPerturbation,
+    TopK,
+)
+from attribound.attacks.engine import Search
+
+ATTACKS = [
+    PGD(steps=3),
+    PGD("kl", steps=3, start=Nearby()),
+    PGD("margin", steps=3, keep="best"),
+    IFIA(TopK(3), steps=3),
+    IFIA(MassCentre(), steps=3, start=AtInput()),
+    AttributionAscent(steps=2),
+    AttributionAscent(Angle(), steps=2, step=Ascend(), random_starts=1),
+    AttributionAscent(steps=2, keep="best_label_kept"),
+    RandomPerturbation(),
+]
+ORDERS = [1.0, 1.5, 2.0, 3.0, float("inf")]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    attack=st.sampled_from(ATTACKS),
+    p=st.sampled_from(ORDERS),
+    epsilon=st.floats(1e-3, 2.0),
+    limited=st.booleans(),
+    seed=st.integers(0, 100),
+)
+def test_never_outside_ball_or_range_and_honest_about_the_label(
+    attack, p, epsilon, limited, seed
+) -> None:
+    model, x = cases.tabular()
+    x = x / x.max()
+    attribution = ab.Saliency(model)
+    ball = ab.LpBall(epsilon, p, low=0 if limited else None, high=1 if limited else None)
+    found = attack.seeded(seed)(attribution, x, ball)
+    laws.inside(found.delta, ball)
+    if limited:
+        assert (x + found.delta).min() >= -1e-6
+        assert (x + found.delta).max() <= 1 + 1e-6
+    truth = model(x + found.delta).argmax(1) == model(x).argmax(1)
+    assert torch.equal(found.label_kept, truth)
+    if getattr(attack, "keep", "") == "best_label_kept" or isinstance(attack, IFIA):
+        assert found.label_kept.all()
+    again = attack.seeded(seed)(attribution, x, ball)
+    assert torch.equal(again.delta, found.delta)
+    alone = attack.seeded(seed)(attribution, x[3:4], ball)
+    torch.testing.assert_close(alone.delta[0], found.delta[3], rtol=1e-5, atol=1e-7)
+
+
+def test_keeps_the_best_with_the_label_else_the_clean_input() -> None:
+    """A label that turns almost at once: a huge ball leaves IFIA nothing but the input."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    torch.manual_seed(0)
+    model = model.double().eval()
+    with torch.no_grad():
+        model[2].bias += torch.tensor([0.0, 1.0]) * (
+            model(torch.zeros(1, 2).double())[0, 0] - model(torch.zeros(1, 2).double())[0, 1] - 1e-4
+        )
+    x = torch.zeros(1, 2).double()
+    kept = AttributionAscent(keep="best_label_kept")(ab.Saliency(model), x, ab.L2Ball(5.0))
+    free = AttributionAscent()(ab.Saliency(model), x, ab.L2Ball(5.0))
+    assert kept.label_kept.all()
+    assert (kept.deviation <= free.deviation).all()
+
+
+def test_ties_of_the_measure_are_broken_by_the_score() -> None:
+    """Top-k counts are coarse: of equal counts the iterate that took most weight is kept."""
+    model, x = cases.tabular()
+    attribution, ball = ab.Saliency(model), ab.L2Ball(0.5)
+    short, long = (IFIA(TopK(3), steps=n, step_size=0.05)(attribution, x, ball) for n in (2, 10))
+    target = model(x).argmax(1)
+    clean = attribution(x, target)
+    measures, scores = (
+        [getattr(TopK(3), name)(attribution(x + f.delta, target), clean) for f in (short, long)]
+        for name in ("measure", "score")
+    )
+    better = measures[1] > measures[0]
+    tie = (measures[1] == measures[0]) & (scores[1] >= scores[0])
+    assert (better | tie).all()
+
+
+def test_groups_that_fit_the_memory_give_the_same() -> None:
+    model, x = cases.image()
+    baseline = 0.1 * torch.rand_like(x)
+    attack, ball = AttributionAscent(steps=2), ab.LinfBall(0.1)
+    whole = attack(ab.IntegratedGradients(model, 3, baseline), x, ball)
+    small = ab.Classifier(model, memory_limit=1)
+    grouped = attack(ab.IntegratedGradients(small, 3, baseline), x, ball)
+    torch.testing.assert_close(grouped.delta, whole.delta)
+    assert grouped.evaluations <= whole.evaluations
+
+
+def test_inputs_outside_the_range_are_refused() -> None:
+    model, x = cases.tabular()
+    with pytest.raises(ab.InputError, match="values from 0 to 1, the range of the ball"):
+        PGD()(ab.Saliency(model), x + 1, ab.L2Ball(0.1, low=0, high=1))
+
+
+def test_searching_networks_with_kinks_needs_no_jacobian_for_predictions_only() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    x = torch.rand(2, 3)
+    PGD(steps=2)(ab.Saliency(model), x, ab.L2Ball(0.1))
+    with pytest.raises(ab.KinkError, match="relu in '1'"):
+        AttributionAscent()(ab.Saliency(model), x, ab.L2Ball(0.1))
+
+
+def test_refuses_senseless_searches() -> None:
+    with pytest.raises(ab.InputError, match="steps: expected 0 or more"):
+        PGD(steps=-1)(*cases.quadratic([1.0]), ab.L2Ball(1))
+    with pytest.raises(ab.InputError, match="keep: expected 'last', 'best' or 'best_label_kept'"):
+        Search(Angle(), Ascend(), (AtInput(),), "first", 3)
+
+
+def test_progress_is_shown_when_asked(capsys) -> None:
+    model, x = cases.tabular()
+    PGD(steps=2)(ab.Saliency(model), x, ab.L2Ball(0.1))
+    assert capsys.readouterr().out == ""
+    PGD(steps=2, progress=True)(ab.Saliency(model), x, ab.L2Ball(0.1))
+    assert "attacking" in capsys.readouterr().out

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+import attribound as ab
+import cases
+from attribound.attacks import PGD, AttributionAscent, RandomPerturbation
+
+BALL = ab.L2Ball(0.1)
+
+
+@pytest.fixture(scope="module")
+def case():
+    attribution, x = cases.quadratic([-5.0, 3.0, 1.0], batch=3)
+    return attribution, x, ab.bound(attribution, x, BALL)
+
+
+def test_a_bound_that_holds_is_not_broken(case) -> None:
+    attribution, x, bound = case
+    found = AttributionAscent(steps=50)(attribution, x, BALL)
+    figures = ab.validate(bound, found).summary
+    assert figures["broken"] == figures["broken_adjusted"] == figures["broken_degrees"] == 0
+    assert figures["worst_factor"] == pytest.approx(1, rel=1e-3)
+    assert figures["r_worst"] == pytest.approx(0, abs=1e-6)
+
+
+def test_a_bound_ten_percent_too_small_is_reported_broken(case) -> None:
+    attribution, x, bound = case
+    wrong = replace(bound, euclidean=0.9 * bound.euclidean, adjusted=0.9 * bound.adjusted)
+    checked = ab.validate(wrong, AttributionAscent()(attribution, x, BALL))
+    assert checked.summary["broken"] == checked.summary["broken_adjusted"] == 1
+    assert checked.summary["worst_factor"] == pytest.approx(1 / 0.9, rel=1e-3)
+    assert checked.summary["r_worst"] < 0
+    assert repr(checked).count("broken") == 3
+    assert "T_e exceeded for 100.0% of examples" in repr(checked)
+
+
+def test_means_and_maxima_over_trials(case) -> None:
+    attribution, x, bound = case
+    repeated = RandomPerturbation().repeat(4)(attribution, x, BALL)
+    ascent = AttributionAscent()(attribution, x, BALL)
+    checked = ab.validate(bound, repeated, ascent)
+    every = torch.stack([t.deviation for t in (*repeated.trials, ascent)])
+    torch.testing.assert_close(checked.mean_deviation, every.mean(0))
+    torch.testing.assert_close(checked.max_deviation, ascent.deviation)
+    torch.testing.assert_close(checked.gap, bound.euclidean - every.mean(0))
+    assert checked.summary["trials"] == 5
+    assert checked.summary["r"] == pytest.approx((bound.euclidean - every.mean(0)).min().item())
+
+
+def test_shares_are_per_example_and_per_trial(case) -> None:
+    attribution, x, bound = case
+    half = replace(bound, euclidean=bound.euclidean * torch.tensor([0.5, 1.0, 1.0]).double())
+    found = AttributionAscent()(attribution, x, BALL)
+    still = replace(found, deviation=0 * found.deviation)
+    figures = ab.validate(half, found, still).summary
+    assert figures["broken"] == pytest.approx(1 / 3)
+    assert figures["broken_trials"] == pytest.approx(1 / 6)
+    assert figures["mean_above"] == 0  # the paper's mean hides it
+
+
+def test_flipped_labels_and_undefined_angles_are_counted() -> None:
+    model, x = cases.tabular()
+    attribution, ball = ab.Saliency(model), ab.L2Ball(3.0)
+    bound = ab.bound(attribution, x, ball)
+    found = PGD(steps=20)(attribution, x, ball)
+    figures = ab.validate(bound, found).summary
+    assert figures["labels_flipped"] == (~found.label_kept).sum().item() > 0
+    assert figures["undefined_angles"] == (bound.degrees == 180).sum().item() > 0
+    unknown = ab.validate(bound, replace(found, label_kept=None))
+    assert math.isnan(unknown.summary["labels_flipped"])
+
+
+def test_refuses_what_does_not_belong_together(case) -> None:
+    attribution, x, bound = case
+    with pytest.raises(ab.InputError, match="attacked: expected at least one attack's result"):
+        ab.validate(bound)
+    with pytest.raises(ab.InputError, match="expected 3 examples, as in the bound, got 1"):
+        ab.validate(bound, AttributionAscent()(attribution, x[:1], BALL))
+    with pytest.raises(ab.InputError, match=r"perturbations of l2 norm at most 0\.1, got 0\.2"):
+        ab.validate(bound, AttributionAscent()(attribution, x, ab.L2Ball(0.2)))
