@@ -27,6 +27,17 @@ class Quadratic(nn.Module):
         return curved + flat @ self.slopes.T
 
 
+class Functional(nn.Module):
+    """A function as the forward of a model."""
+
+    def __init__(self, fn: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.fn = fn
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fn(x)
+
+
 def rotation(size: int, seed: int = 0) -> Tensor:
     draw = torch.randn(size, size, generator=torch.Generator().manual_seed(seed)).double()
     return torch.linalg.qr(draw)[0]

@@ -9,19 +9,9 @@ from torch import Tensor, nn
 
 import attribound as ab
 from attribound.kinks import GUARD, Kink, find_kinks, is_guard, refuse_kinks
+from cases import Functional
 
 X = torch.linspace(-2, 2, 24, dtype=torch.float64).reshape(2, 3, 4)
-
-
-class Functional(nn.Module):
-    """A function as the forward of a model."""
-
-    def __init__(self, fn) -> None:
-        super().__init__()
-        self.fn = fn
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fn(x)
 
 
 class Nested(nn.Module):

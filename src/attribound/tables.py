@@ -9,6 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from torch import Tensor
 
 _ROWS_SHOWN = 20
 
@@ -31,3 +32,8 @@ def render(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) 
 def cell(value: object) -> str:
     """A number to four significant digits, anything else as it prints."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def columns(*tensors: Tensor) -> list[Sequence[object]]:
+    """Tensors of one value per example as lists of Python numbers."""
+    return [tensor.detach().cpu().tolist() for tensor in tensors]

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attribound.errors import InputError
-from attribound.results import Attacked, Bound, Claim, columns
-from attribound.tables import render
+from attribound.results import Attacked, Bound, Claim
+from attribound.tables import columns, render
 from attribound.tensors import ratio
 
 

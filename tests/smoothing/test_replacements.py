@@ -9,20 +9,10 @@ from torch import Tensor, nn
 
 import attribound as ab
 from attribound.kinks import find_kinks
+from cases import Functional
 
 X = torch.linspace(-3, 8, 48, dtype=torch.float64).reshape(2, 2, 3, 4)
 SLOPES = torch.tensor([0.25, -0.5], dtype=torch.float64)
-
-
-class Functional(nn.Module):
-    """A function as the forward of a model."""
-
-    def __init__(self, fn) -> None:
-        super().__init__()
-        self.fn = fn
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fn(x)
 
 
 def softplus(x: Tensor, beta: float) -> Tensor:

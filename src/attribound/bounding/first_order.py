@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import torch
 from rich.progress import track
 from torch import Tensor
 
@@ -18,7 +16,7 @@ from attribound.bounding.cosine import cosine_and_degrees
 from attribound.bounding.label_constraint import label_constraint
 from attribound.bounding.sensitivity import FirstOrder, Sensitivity, sensitivity
 from attribound.errors import InputError
-from attribound.results import Bound, Claim, Status
+from attribound.results import Bound, Claim, Status, join
 from attribound.tensors import norm
 
 Result = TypeVar("Result")
@@ -133,19 +131,3 @@ def statuses(
         for row in applies.nonzero().flatten().tolist():
             result[row] |= flag
     return tuple(result)
-
-
-def join(parts: list[Any]) -> Any:
-    """Results of groups of examples as one result: per-example fields are concatenated."""
-    first = parts[0]
-    if len(parts) == 1 or first is None:
-        return first
-    if isinstance(first, Tensor):
-        return torch.cat(parts)
-    if isinstance(first, tuple):
-        return tuple(item for part in parts for item in part)
-    if hasattr(first, "__dataclass_fields__"):
-        return type(first)(
-            **{f.name: join([getattr(part, f.name) for part in parts]) for f in fields(first)}
-        )
-    return first

@@ -14,10 +14,10 @@ from torch import Tensor
 from attribound.attributions import Attribution
 from attribound.attributions.inputs import Target
 from attribound.balls import check_number, check_order
-from attribound.bounding.first_order import in_groups, join, statuses
+from attribound.bounding.first_order import in_groups, statuses
 from attribound.bounding.sensitivity import FirstOrder, sensitivity
 from attribound.errors import InputError
-from attribound.results import Claim, MaxEpsilon, Status
+from attribound.results import Claim, MaxEpsilon, Status, join
 from attribound.tensors import norm
 
 _LARGEST = {"euclidean": math.inf, "cosine": 1.0, "degrees": 90.0}

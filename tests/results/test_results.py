@@ -7,7 +7,7 @@ import torch
 
 import attribound as ab
 import cases
-from attribound.results import Status
+from attribound.results import Remainder, Status, join
 
 BALL = ab.L2Ball(0.1)
 
@@ -75,6 +75,17 @@ def test_tables_name_claim_ball_and_status(bound) -> None:
 
 def test_remainder_is_relative_to_the_deviation() -> None:
     zero, one = torch.zeros(1), torch.ones(1)
-    assert ab.bounding.remainder.Remainder(zero, zero).relative.tolist() == [0]
-    assert ab.bounding.remainder.Remainder(one, 4 * one).relative.tolist() == [0.25]
-    assert "eta" in repr(ab.bounding.remainder.Remainder(one, one))
+    assert Remainder(zero, zero).relative.tolist() == [0]
+    assert Remainder(one, 4 * one).relative.tolist() == [0.25]
+    assert "eta" in repr(Remainder(one, one))
+
+
+def test_join_concatenates_what_is_per_example(bound) -> None:
+    attribution, x = cases.quadratic([-5.0, 3.0, 1.0])
+    parts = [ab.bound(attribution, x[i : i + 1], BALL) for i in range(2)]
+    whole = join(parts)
+    torch.testing.assert_close(whole.euclidean, bound.euclidean)
+    torch.testing.assert_close(whole.label.margin, bound.label.margin)
+    assert (whole.status, whole.epsilon, len(whole)) == (bound.status, 0.1, 2)
+    assert join([None, None]) is None
+    assert join([parts[0]]) is parts[0]

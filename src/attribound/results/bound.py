@@ -1,0 +1,128 @@
+"""The bound of every example."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attribound.results.claims import Claim, Status
+from attribound.results.spectral import Bracket
+from attribound.tables import cell, columns, render
+from attribound.tensors import ratio
+
+
+@dataclass(frozen=True, eq=False)
+class LabelConstraint:
+    """The half-space ``normal . delta < margin`` in which, to first order, the label stays.
+
+    Attributes:
+        runner_up: the second best label y'.
+        normal: M, the gradient of the runner-up's logit minus that of the target's.
+        margin: b, the target's logit minus the runner-up's; negative if misclassified.
+        plus_feasible, minus_feasible: whether the worst perturbation and its negative
+            lie in the half-space.
+        misclassified: the target is not the predicted label.
+    """
+
+    runner_up: Tensor
+    normal: Tensor
+    margin: Tensor
+    plus_feasible: Tensor
+    minus_feasible: Tensor
+    misclassified: Tensor
+
+    @property
+    def attained(self) -> Tensor:
+        """Whether the constraint leaves the linearised optimum where it was."""
+        return self.plus_feasible | self.minus_feasible
+
+    def __repr__(self) -> str:
+        rows = zip(
+            *columns(self.runner_up, self.margin, self.plus_feasible, self.minus_feasible),
+            *columns(self.misclassified),
+            strict=True,
+        )
+        header = ["runner-up", "margin", "+ feasible", "- feasible", "misclassified"]
+        return render("LabelConstraint", header, list(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """How far the attribution of each example can move in a ball, per the paper.
+
+    Attributes:
+        euclidean: T_e, the largest Euclidean deviation (claim: ``claim``).
+        adjusted: T'_e, ``euclidean`` raised to the deviations seen at plus and minus
+            ``epsilon * direction`` (claim: adjusted).
+        cosine, degrees: the cosine distance and angle that ``euclidean`` implies.
+        adjusted_cosine, adjusted_degrees: the same from ``adjusted``.
+        xi: largest singular value of the Jacobian, from below and from above.
+        direction: the linearised worst perturbation found, of norm one in the ball's
+            norm: exact for p = 1 and 2, from the top singular vector otherwise.
+        source: the result of the paper that gave the smallest value, per example.
+        attribution_norm: Euclidean norm of the unperturbed attribution.
+        label: the label constraint, if the attribution knows its classifier.
+        products: operator products spent on each example.
+    """
+
+    epsilon: float
+    p: float
+    target: Tensor
+    claim: Claim
+    euclidean: Tensor
+    adjusted: Tensor
+    cosine: Tensor
+    degrees: Tensor
+    adjusted_cosine: Tensor
+    adjusted_degrees: Tensor
+    xi: Bracket
+    direction: Tensor
+    source: tuple[str, ...]
+    attribution_norm: Tensor
+    label: LabelConstraint | None
+    products: Tensor
+    status: tuple[Status, ...]
+
+    @property
+    def relative(self) -> Tensor:
+        """T_e divided by the norm of the attribution: free of the scale of the logits."""
+        return ratio(self.euclidean, self.attribution_norm)
+
+    @property
+    def c(self) -> Tensor:
+        """The paper's factor c = T'_e / T_e >= 1; one where both are zero."""
+        both_zero = (self.adjusted == 0) & (self.euclidean == 0)
+        return torch.where(
+            both_zero, torch.ones_like(self.adjusted), self.adjusted / self.euclidean
+        )
+
+    @property
+    def claims(self) -> dict[str, Claim]:
+        """The claim of every number."""
+        adjusted = ["adjusted", "adjusted_cosine", "adjusted_degrees", "c"]
+        own = ["euclidean", "cosine", "degrees", "relative"]
+        return {**dict.fromkeys(own, self.claim), **dict.fromkeys(adjusted, Claim.ADJUSTED)}
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+    def __repr__(self) -> str:
+        numbers = columns(
+            self.target,
+            self.attribution_norm,
+            self.xi.lower,
+            self.xi.upper,
+            self.euclidean,
+            self.adjusted,
+            self.cosine,
+            self.degrees,
+        )
+        rows = list(zip(*numbers, self.source, self.status, strict=True))
+        title = (
+            f"Bound on the attribution deviation, l{cell(self.p)} ball of radius "
+            f"{cell(self.epsilon)}, claim: {self.claim} (T'_e: {Claim.ADJUSTED})"
+        )
+        header = ["target", "|g|", "xi >=", "xi <=", "T_e", "T'_e", "cosine", "degrees"]
+        return render(title, [*header, "by", "status"], rows)

@@ -1,0 +1,25 @@
+"""Results of groups of examples as one."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def join(parts: list[Any]) -> Any:
+    """Results of groups of examples as one result: per-example fields are concatenated."""
+    first = parts[0]
+    if len(parts) == 1 or first is None:
+        return first
+    if isinstance(first, Tensor):
+        return torch.cat(parts)
+    if isinstance(first, tuple):
+        return tuple(item for part in parts for item in part)
+    if hasattr(first, "__dataclass_fields__"):
+        return type(first)(
+            **{f.name: join([getattr(part, f.name) for part in parts]) for f in fields(first)}
+        )
+    return first
