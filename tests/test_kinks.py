@@ -211,3 +211,11 @@ def test_refusal_names_every_kink_and_the_remedies() -> None:
 
 def test_nothing_to_refuse() -> None:
     refuse_kinks(())
+
+
+def test_a_check_for_nan_is_no_kink() -> None:
+    def guarded(x: Tensor) -> Tensor:
+        assert not torch.isnan(x).any()
+        return x**2
+
+    assert find_kinks(guarded, X) == ()
