@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,8 +66,9 @@ class SearchAttack(Attack):
 
     def seeded(self, seed: int) -> Attack:
         """The same attack with ``seed`` added to its own."""
-        changed: Any = replace(self, seed=self.seed + seed)  # type: ignore[type-var]
-        return changed  # type: ignore[no-any-return]
+        changed = copy.copy(self)
+        object.__setattr__(changed, "seed", self.seed + seed)  # frozen, but a copy of our own
+        return changed
 
     def __call__(
         self, attribution: Attribution, x: Tensor, ball: LpBall, target: Target = None

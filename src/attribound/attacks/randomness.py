@@ -17,12 +17,15 @@ from attribound.tensors import norm, per_example
 Draw = Callable[[np.random.Generator, tuple[int, ...]], npt.NDArray[np.float64]]
 
 
-def draws(x: Tensor, seed: int, draw: Draw) -> Tensor:
-    """``draw`` in the shape of each example, from ``seed`` and the example's own numbers."""
+def draws(x: Tensor, seed: int, draw: Draw, stream: int = 0) -> Tensor:
+    """``draw`` in the shape of each example, from ``seed`` and the example's own numbers.
+
+    Different streams of one seed are independent.
+    """
     rows = []
     for row in x.detach().cpu().double().flatten(1).numpy():
         digest = hashlib.sha256(row.tobytes()).digest()
-        generator = np.random.default_rng([seed, int.from_bytes(digest[:8], "little")])
+        generator = np.random.default_rng([seed, stream, int.from_bytes(digest[:8], "little")])
         rows.append(draw(generator, tuple(x.shape[1:])))
     return torch.from_numpy(np.stack(rows)).to(x)
 
@@ -49,7 +52,7 @@ def in_ball(x: Tensor, ball: LpBall, seed: int) -> Tensor:
         )
     # Radius of a uniform point: u^(1/d), independent of its direction.
     size = x[0].numel()
-    radius = draws(x, seed + 1, lambda generator, shape: np.full(shape, generator.random()))
+    radius = draws(x, seed, lambda generator, shape: np.full(shape, generator.random()), stream=1)
     return on_sphere(x, ball, seed) * radius ** (1 / size)
 
 

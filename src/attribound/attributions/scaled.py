@@ -21,10 +21,9 @@ class ScaledGradientJacobian(LinearOperator):
     displacement: Tensor
     hessian: LinearOperator  # symmetric
 
-    @property
-    def points(self) -> int:  # type: ignore[override]
-        """Points of the model that one product costs for one example."""
-        return self.hessian.points
+    def __post_init__(self) -> None:
+        """A product costs what the Hessian's costs."""
+        object.__setattr__(self, "points", self.hessian.points)
 
     @property
     def like(self) -> Tensor:

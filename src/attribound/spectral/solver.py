@@ -34,8 +34,8 @@ class SpectralSolver:
         max_iterations: steps at most; one step is two products, or one if symmetric.
         failure_probability: of each example's upper estimate.
         seed: of the start vector.
-        stop: on the ``upper`` estimate, or on the ``ritz`` value alone: two to three times
-            fewer products for a direction, with an upper estimate that is valid but loose.
+        stop: on the ``upper`` estimate, or on the ``ritz`` value alone: fewer
+            products for a direction, with an upper estimate that is valid but loose.
     """
 
     tolerance: float = 0.01
