@@ -7,10 +7,10 @@ FASHION := /usr/share/datasets/fashion-mnist
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format lint types layers bench docs clean data
+.PHONY: help demo test test-slow check format lint types layers bench bench-bounds docs clean data
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -54,6 +54,10 @@ endif
 bench: $(VENV)/.dev data ## solver and attacks against what users have today, as ratios
 	$(BIN)/python -u benchmarks/core.py | tee benchmarks/core.txt
 	$(BIN)/python -u benchmarks/attacks.py | tee benchmarks/attacks.txt
+
+# Hours for everything; killed, it goes on where it was. BOUNDS='--tests 25 --calibrations 25' for less.
+bench-bounds: $(VENV)/.dev data ## every claim against attacks; goes on where it was stopped
+	$(BIN)/python -u benchmarks/bounds.py --jobs 2 $(BOUNDS)
 
 docs: $(VENV)/.dev ## put example output, claims and the last benchmark into README and docs
 	$(BIN)/python docs/render.py

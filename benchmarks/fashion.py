@@ -1,27 +1,58 @@
 """The Fashion-MNIST networks that tests and benchmarks measure on.
 
-``python benchmarks/fashion.py`` trains them again (minutes on two cores) and
-writes ``benchmarks/checkpoints/fashion-*.safetensors``, skipping those there.
+``python benchmarks/fashion.py [NAMES]`` trains them again (an hour on two cores for all)
+and writes ``benchmarks/checkpoints/fashion-*.safetensors``, skipping those there. Killed,
+it goes on from the last epoch that was finished.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from attribound.data import read_idx
-from attribound.models import SmallCNN
+from attribound.models import MLP, SmallCNN
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
-NETWORKS = {"nat": (2, 0), "at": (2, 7)}  # name: epochs, inner PGD steps
 EPSILON = 0.1
+BATCH = 128
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is made: its kind, softplus beta, epochs and inner PGD steps (0: none)."""
+
+    kind: str
+    beta: float
+    epochs: int
+    steps: int
+
+    def build(self) -> nn.Module:
+        """The network before training."""
+        kinds: dict[str, Callable[..., nn.Module]] = {"SmallCNN": SmallCNN, "MLP": MLP}
+        return kinds[self.kind](activation=lambda: nn.Softplus(beta=self.beta))
+
+
+RECIPES = {
+    "nat": Recipe("SmallCNN", 20.0, 2, 0),
+    "at": Recipe("SmallCNN", 20.0, 2, 7),
+    "mlp-nat-b5": Recipe("MLP", 5.0, 6, 0),
+    "mlp-at-b5": Recipe("MLP", 5.0, 6, 7),
+    "mlp-nat-b20": Recipe("MLP", 20.0, 6, 0),
+    "mlp-at-b20": Recipe("MLP", 20.0, 6, 7),
+    "nat-b5": Recipe("SmallCNN", 5.0, 2, 0),
+    "at-b5": Recipe("SmallCNN", 5.0, 2, 7),
+}
+NETWORKS = ("nat", "at")  # what the benchmarks of solver and attacks measure on
 
 
 def images(split: str) -> tuple[Tensor, Tensor]:
@@ -31,14 +62,14 @@ def images(split: str) -> tuple[Tensor, Tensor]:
     return pixels.unsqueeze(1).float() / 255, labels.long()
 
 
-def network(name: str) -> SmallCNN:
+def network(name: str) -> nn.Module:
     """A stored network, in eval mode."""
-    model = SmallCNN()
+    model = RECIPES[name].build()
     model.load_state_dict(load_file(CHECKPOINTS / f"fashion-{name}.safetensors"))
     return model.eval()
 
 
-def _attacked(model: SmallCNN, x: Tensor, y: Tensor, steps: int) -> Tensor:
+def _attacked(model: nn.Module, x: Tensor, y: Tensor, steps: int) -> Tensor:
     """PGD on cross-entropy, l-infinity ``EPSILON``, random start, pixels kept in range."""
     if not steps:
         return x
@@ -54,28 +85,35 @@ def _attacked(model: SmallCNN, x: Tensor, y: Tensor, steps: int) -> Tensor:
     return (x + delta).clamp(0, 1)
 
 
-def accuracy(model: SmallCNN, x: Tensor, y: Tensor) -> float:
+def accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
     """Share of ``x`` classified as ``y``."""
     with torch.no_grad():
         hits = [(model(a).argmax(1) == b) for a, b in zip(x.split(500), y.split(500), strict=True)]
     return torch.cat(hits).float().mean().item()
 
 
-def train(name: str) -> None:
-    """Train one network with Adam and a one-cycle schedule, report accuracies, store it."""
-    epochs, steps = NETWORKS[name]
+def train(name: str, recipe: Recipe, data: tuple[Tensor, Tensor], folder: Path) -> nn.Module:
+    """Train one network with Adam and a one-cycle schedule, and store it in ``folder``.
+
+    After every epoch everything that the rest depends on is stored, too, random numbers
+    included: going on after a kill gives the network that an undisturbed run gives.
+    """
+    x, y = data
     torch.manual_seed(0)
-    x, y = images("train")
-    model = SmallCNN().train()
+    model = recipe.build().train()
     optimiser = torch.optim.Adam(model.parameters())
-    batches = len(x) // 128
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2e-3, total_steps=epochs * batches)
-    start = time.perf_counter()
-    for epoch in range(epochs):
+    batches = len(x) // BATCH
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, 2e-3, total_steps=recipe.epochs * batches
+    )
+    halfway = folder / f"fashion-{name}.partial"
+    parts = {"model": model, "optimiser": optimiser, "schedule": schedule}
+    done = _resume(halfway, recipe, parts)
+    for epoch in range(done, recipe.epochs):
         order = torch.randperm(len(x))
         for i in range(batches):
-            rows = order[128 * i : 128 * (i + 1)]
-            point = _attacked(model, x[rows], y[rows], steps)
+            rows = order[BATCH * i : BATCH * (i + 1)]
+            point = _attacked(model, x[rows], y[rows], recipe.steps)
             loss = cross_entropy(model(point), y[rows])
             optimiser.zero_grad()
             loss.backward()
@@ -85,17 +123,42 @@ def train(name: str) -> None:
                 print(
                     f"{name} epoch {epoch} batch {i}/{batches} loss {loss.item():.3f}", flush=True
                 )
+        states = {key: part.state_dict() for key, part in parts.items()}
+        made = {"recipe": asdict(recipe), "epoch": epoch + 1, "random": torch.get_rng_state()}
+        temporary = halfway.with_suffix(".writing")
+        torch.save({**made, **states}, temporary)
+        temporary.replace(halfway)
+    save_file(model.state_dict(), folder / f"fashion-{name}.safetensors")
+    halfway.unlink()
+    return model.eval()
+
+
+def _resume(halfway: Path, recipe: Recipe, parts: dict[str, nn.Module]) -> int:
+    """Put stored states into ``parts``; the epochs done, 0 without a file of this recipe."""
+    if not halfway.exists():
+        return 0
+    stored = torch.load(halfway)
+    if stored["recipe"] != asdict(recipe):
+        return 0
+    for key, part in parts.items():
+        part.load_state_dict(stored[key])
+    torch.set_rng_state(stored["random"])
+    return int(stored["epoch"])
+
+
+def report(name: str, model: nn.Module) -> str:
+    """Clean and robust accuracy, in one line."""
+    x, y = images("t10k")
+    torch.manual_seed(0)
+    attacked = _attacked(model, x[:1000], y[:1000], 20)
     model.eval()
-    test_x, test_y = images("t10k")
-    attacked = _attacked(model, test_x[:1000], test_y[:1000], 20)
-    model.eval()
-    clean, robust = accuracy(model, test_x, test_y), accuracy(model, attacked, test_y[:1000])
-    seconds = time.perf_counter() - start
-    print(f"{name}: {clean:.4f} clean, {robust:.3f} under PGD-20 of 1000, {seconds:.0f} s")
-    save_file(model.state_dict(), CHECKPOINTS / f"fashion-{name}.safetensors")
+    clean, robust = accuracy(model, x, y), accuracy(model, attacked, y[:1000])
+    return f"{name}: {clean:.4f} clean, {robust:.3f} under PGD-20 of 1000"
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:] or NETWORKS:
+    for each in sys.argv[1:] or RECIPES:
         if not (CHECKPOINTS / f"fashion-{each}.safetensors").exists():
-            train(each)
+            start = time.perf_counter()
+            trained = train(each, RECIPES[each], images("train"), CHECKPOINTS)
+            print(f"{report(each, trained)}, {time.perf_counter() - start:.0f} s", flush=True)

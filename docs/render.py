@@ -13,6 +13,8 @@ from pathlib import Path
 import attribound as ab
 
 ROOT = Path(__file__).resolve().parents[1]
+#: Pages with measurements: part ``name`` is ``benchmarks/name.txt``.
+MEASURED = {"benchmarks.md": ("core", "attacks"), "bounds.md": ("bounds",)}
 
 
 def python_blocks(text: str) -> list[str]:
@@ -49,10 +51,11 @@ def main() -> None:
     text = readme.read_text()
     text = fill(text, "example output", f"```text\n{run(text)}\n```")
     readme.write_text(fill(text, "claims", claims()))
-    page = ROOT / "docs" / "benchmarks.md"
-    for name in ("core", "attacks"):
-        measured = (ROOT / "benchmarks" / f"{name}.txt").read_text().strip("\n")
-        page.write_text(fill(page.read_text(), name, f"```text\n{measured}\n```"))
+    for page, names in MEASURED.items():
+        path = ROOT / "docs" / page
+        for name in names:
+            measured = (ROOT / "benchmarks" / f"{name}.txt").read_text().strip("\n")
+            path.write_text(fill(path.read_text(), name, f"```text\n{measured}\n```"))
 
 
 if __name__ == "__main__":

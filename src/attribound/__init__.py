@@ -14,7 +14,9 @@ from attribound.attributions import (
     from_captum,
 )
 from attribound.balls import L2Ball, LinfBall, LpBall
-from attribound.bounding import FirstOrder, bound, eta, max_epsilon
+from attribound.bounding import FirstOrder, eta, max_epsilon
+from attribound.calibration import Calibration, SplitConformal, calibrate
+from attribound.certification import Certified
 from attribound.errors import (
     AttriboundError,
     InputError,
@@ -23,9 +25,11 @@ from attribound.errors import (
     ModelError,
     ProbeError,
 )
-from attribound.results import Attacked, Bound, Claim, Fidelity, MaxEpsilon, Status
+from attribound.guarantees import bound, bounds
+from attribound.mean_value import MeanValue
+from attribound.results import Attacked, Bound, Bounds, Claim, Fidelity, MaxEpsilon, Status
 from attribound.smoothing import smooth
-from attribound.spectral import SpectralSolver
+from attribound.spectral import NormSolver, SpectralSolver
 from attribound.validation import Validation, validate
 
 __version__ = "0.1.0"
@@ -35,6 +39,9 @@ __all__ = [
     "AttriboundError",
     "Attribution",
     "Bound",
+    "Bounds",
+    "Calibration",
+    "Certified",
     "Claim",
     "Classifier",
     "Fidelity",
@@ -49,16 +56,21 @@ __all__ = [
     "LinfBall",
     "LpBall",
     "MaxEpsilon",
+    "MeanValue",
     "MemoryLimitError",
     "ModelError",
+    "NormSolver",
     "ProbeError",
     "Saliency",
     "SmoothGrad",
     "SpectralSolver",
+    "SplitConformal",
     "Status",
     "Validation",
     "attacks",
     "bound",
+    "bounds",
+    "calibrate",
     "eta",
     "fidelity",
     "from_captum",

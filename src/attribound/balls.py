@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -22,8 +22,8 @@ class LpBall:
         epsilon: the radius.
         p: the order of the norm, from 1 to infinity.
         low, high: what a perturbed feature may be at least and at most, e.g. 0 and 1 for
-            pixels; None for no limit. Attacks keep to it; bounds hold for the whole
-            ball, and so within the range, too.
+            pixels; None for no limit. Attacks keep to it; bounds use it for the cube
+            (p = inf) and hold for the whole ball, and so within the range, otherwise.
 
     >>> LpBall(0.1, 3)
     LpBall(epsilon=0.1, p=3.0)
@@ -100,6 +100,15 @@ class LpBall:
         """``delta`` with ``x + delta`` moved into the range."""
         low, high = self._range
         return delta if (low, high) == (-math.inf, math.inf) else (x + delta).clamp(low, high) - x
+
+    def box(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The least and the most by which each feature of ``x`` may change, for any p."""
+        low, high = self._range
+        return (low - x).clamp(-self.epsilon, 0.0), (high - x).clamp(0.0, self.epsilon)
+
+    def at_radius(self, epsilon: float) -> LpBall:
+        """The ball of the same norm and range with another radius."""
+        return replace(self, epsilon=epsilon)
 
     def check_inside(self, x: Tensor) -> None:
         """Refuse inputs that are outside the range to begin with."""

@@ -14,8 +14,8 @@ from attribound.tensors import norm
 
 
 def adjusted(
-    attribution: Attribution, x: Tensor, at_x: Linearization, delta: Tensor, euclidean: Tensor
+    attribution: Attribution, x: Tensor, at_x: Linearization, deltas: list[Tensor], bound: Tensor
 ) -> Tensor:
-    """max(T_e, |g(x + delta) - g(x)|, |g(x - delta) - g(x)|), per example."""
-    deviations = [norm(attribution(x + sign * delta, at_x.target) - at_x.value) for sign in (1, -1)]
-    return torch.stack([euclidean, *deviations]).amax(0)
+    """The largest of the bound and |g(x + delta) - g(x)| at ``deltas``, per example."""
+    deviations = [norm(attribution(x + delta, at_x.target) - at_x.value) for delta in deltas]
+    return torch.stack([bound, *deviations]).amax(0)

@@ -15,8 +15,7 @@ _STRIPS = 3  # the matrix itself, and strips of products with it
 
 def check_dense(like: Tensor, memory_limit: int) -> None:
     """Refuse a dense Jacobian for inputs like ``like`` that would not fit."""
-    size = like[0].numel()
-    needed = _STRIPS * size * size * like.element_size()
+    size, needed = like[0].numel(), _needed(like)
     if needed > memory_limit:
         raise MemoryLimitError(
             "dense Jacobian",
@@ -25,6 +24,16 @@ def check_dense(like: Tensor, memory_limit: int) -> None:
             remedy="pass method=attribound.FirstOrder(dense=False) to do without, or raise "
             "FirstOrder(dense_limit=...)",
         )
+
+
+def fits(like: Tensor, memory_limit: int) -> bool:
+    """Whether a dense Jacobian for inputs like ``like`` stays within the limit."""
+    return _needed(like) <= memory_limit
+
+
+def _needed(like: Tensor) -> int:
+    size = like[0].numel()
+    return _STRIPS * size * size * like.element_size()
 
 
 def matrices(jacobian: LinearOperator) -> Iterator[Tensor]:

@@ -22,7 +22,7 @@ from attribound.tensors import norm
 Result = TypeVar("Result")
 
 
-def bound(
+def first_order(
     attribution: Attribution,
     x: Tensor,
     ball: LpBall,
@@ -31,11 +31,12 @@ def bound(
 ) -> Bound:
     """Bound how far the attribution of each example can move in ``ball``, to first order.
 
-    ``euclidean`` is Theorem 1 (p = 2), the smaller of Theorem 2 and Corollary 1
-    (p = inf), Corollary 1 (p > 2), the largest column (p = 1, exact) or Theorem 1
-    by inclusion (1 < p < 2). All of it holds if the attribution is linear in the
-    ball, and only then: a direct attack often exceeds it. The singular value is
-    taken from above, with the failure probability of the solver.
+    ``euclidean`` is Theorem 1 (p = 2), the smallest of the dual certificate, Theorem 2
+    (where it is cheap) and Corollary 1 (p = inf), of the certificate and Corollary 1
+    (p > 2), the largest column (p = 1, exact) or Theorem 1 by inclusion (1 < p < 2).
+    The cube takes the ball's value range into account. All of it holds if the
+    attribution is linear in the ball, and only then: a direct attack often exceeds
+    it. Singular values are taken from above, with the failure probability of the solver.
 
     Args:
         attribution: g, e.g. ``ab.IntegratedGradients(model)``.
@@ -55,10 +56,11 @@ def bound(
             remedy="use e.g. attribound.L2Ball(0.1) or attribound.LinfBall(8 / 255)",
         )
     settings = method or FirstOrder()
+    ball.check_inside(check_inputs(x))
 
     def solve(part: Attribution, rows: Tensor, labels: Tensor) -> Bound:
         at_x = part.linearize(rows, labels)
-        return assemble(part, rows, at_x, sensitivity(at_x, ball.p, settings), ball)
+        return assemble(part, rows, at_x, sensitivity(at_x, ball, rows, settings), ball)
 
     result: Bound = join([*in_groups(attribution, x, target, settings, solve)])
     return result
@@ -83,9 +85,8 @@ def assemble(
     attribution: Attribution, x: Tensor, at_x: Linearization, steepness: Sensitivity, ball: LpBall
 ) -> Bound:
     """The bound of the paper from the sensitivity at ``x``."""
-    euclidean = ball.epsilon * steepness.value
-    delta = ball.epsilon * steepness.direction
-    raised = adjusted(attribution, x, at_x, delta, euclidean)
+    euclidean, delta = steepness.value, steepness.delta
+    raised = adjusted(attribution, x, at_x, [delta, ball.clip(-delta, x)], euclidean)
     length = norm(at_x.value)
     cosine, degrees = cosine_and_degrees(euclidean, length)
     adjusted_cosine, adjusted_degrees = cosine_and_degrees(raised, length)
@@ -104,8 +105,9 @@ def assemble(
         adjusted_cosine=adjusted_cosine,
         adjusted_degrees=adjusted_degrees,
         xi=steepness.spectral.value,
-        direction=steepness.direction,
+        direction=delta / ball.epsilon,
         source=steepness.source,
+        values=steepness.values,
         attribution_norm=length,
         label=label,
         products=steepness.products,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attribound.attributions import Attribution
 from attribound.attributions.inputs import Target
-from attribound.balls import check_number, check_order
+from attribound.balls import LpBall, check_number, check_order
 from attribound.bounding.first_order import in_groups, statuses
 from attribound.bounding.sensitivity import FirstOrder, sensitivity
 from attribound.errors import InputError
@@ -52,7 +52,7 @@ def max_epsilon(
 
     def solve(part: Attribution, rows: Tensor, labels: Tensor) -> MaxEpsilon:
         at_x = part.linearize(rows, labels)
-        steepness = sensitivity(at_x, p, settings)
+        steepness = sensitivity(at_x, LpBall(1.0, p), rows, settings)
         length = _norm(at_x.value)
         deviation = _deviation(kind, omega, length)
         epsilon = deviation / steepness.value

@@ -1,7 +1,7 @@
-"""How fast the linearised attribution can move in a ball of radius one.
+"""How far the linearised attribution can move in a ball.
 
-Everything the paper bounds is this number times epsilon: one computation serves
-every radius.
+Without a value range everything the paper bounds is a number times epsilon: one
+computation serves every radius.
 """
 
 from __future__ import annotations
@@ -13,74 +13,109 @@ import torch
 from torch import Tensor
 
 from attribound.attributions import Linearization
-from attribound.balls import unit_maximiser
-from attribound.bounding.dense_limit import check_dense
+from attribound.balls import LpBall, unit_maximiser
+from attribound.bounding.dense_limit import check_dense, fits
 from attribound.bounding.entrywise_sum import THEOREM_2, entrywise_sum
 from attribound.bounding.l2_norm import INCLUSION, THEOREM_1, l2_norm
 from attribound.bounding.largest_column import LARGEST_COLUMN, largest_column
 from attribound.bounding.norm_relaxation import COROLLARY_1, norm_relaxation
 from attribound.results import SpectralEstimate
-from attribound.spectral import SpectralSolver
+from attribound.spectral import NormSolver, SpectralSolver
+
+DUAL_CERTIFICATE = "dual certificate"
+RANGE_CERTIFICATE = "dual certificate in range"
+_CHEAP = 256  # features up to which d products cost no more than the matrix-free way
 
 
 @dataclass(frozen=True)
 class FirstOrder:
-    """How the paper's bounds are computed.
+    """How the first-order bounds are computed.
 
     Attributes:
         solver: of the largest singular value.
+        norm: of the p-to-2 norm, p > 2, tighter than the paper; None for the paper alone.
         dense: for p = inf and p = 1, build the dense Jacobian (d products) to get
-            Theorem 2 and the exact value; otherwise only what the singular value gives.
-        dense_limit: bytes that may be spent on it; more is refused with an error.
+            Theorem 2 and the exact value. None: where that is cheap, that is for p = 1
+            or without ``norm`` if it fits, else up to a few hundred features.
+        dense_limit: bytes that may be spent on it; with ``dense=True`` more is refused.
         progress: show a progress bar on the terminal.
     """
 
     solver: SpectralSolver = field(default_factory=SpectralSolver)
-    dense: bool = True
+    norm: NormSolver | None = field(default_factory=NormSolver)
+    dense: bool | None = None
     dense_limit: int = 2**31
     progress: bool = False
+
+    def builds_matrix(self, like: Tensor, p: float) -> bool:
+        """Whether a dense Jacobian is built for inputs like ``like``; refuses what won't fit."""
+        if p not in (1, math.inf) or self.dense is False:
+            return False
+        if self.dense:
+            check_dense(like, self.dense_limit)
+            return True
+        cheap = p == 1 or self.norm is None or like[0].numel() <= _CHEAP
+        return cheap and fits(like, self.dense_limit)
 
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """Upper value of max |J delta|_2 over |delta|_p <= 1, per example.
+    """Upper value of max |J delta|_2 over the ball, per example.
 
     Attributes:
-        value: the smallest of what the paper offers for this p.
+        value: the smallest of ``values``.
         source: which one that was.
-        direction: where it is attained, or the best point known.
+        values: every applicable result by name.
+        delta: the best perturbation of the ball that is known.
         spectral: the singular value behind it.
         products: operator products spent.
     """
 
     value: Tensor
     source: tuple[str, ...]
-    direction: Tensor
+    values: dict[str, Tensor]
+    delta: Tensor
     spectral: SpectralEstimate
     products: Tensor
 
 
-def sensitivity(at_x: Linearization, p: float, method: FirstOrder) -> Sensitivity:
-    """Collect every applicable upper value and keep the smallest, example by example."""
-    dense = method.dense and p in (1, math.inf)
-    if dense:
-        check_dense(at_x.value, method.dense_limit)
-    spectral = method.solver(at_x.jacobian)
+def sensitivity(at: Linearization, ball: LpBall, x: Tensor, method: FirstOrder) -> Sensitivity:
+    """Collect every applicable upper value and keep the smallest, example by example.
+
+    Args:
+        at: the linearisation, at ``x`` or elsewhere in the ball.
+        ball: the perturbations of ``x``.
+        x: its centre, from which a value range is counted.
+        method: what to compute.
+    """
+    p, epsilon = ball.p, ball.epsilon
+    dense = method.builds_matrix(at.value, p)
+    spectral = method.solver(at.jacobian)
     products = spectral.products
-    direction = unit_maximiser(spectral.right, p)
-    candidates: dict[str, Tensor] = {}
+    delta = epsilon * unit_maximiser(spectral.right, p)
+    values: dict[str, Tensor] = {}
     if p > 2:
-        candidates[COROLLARY_1] = norm_relaxation(spectral, p)
+        values[COROLLARY_1] = epsilon * norm_relaxation(spectral, p)
     else:
-        candidates[THEOREM_1 if p == 2 else INCLUSION] = l2_norm(spectral)
+        values[THEOREM_1 if p == 2 else INCLUSION] = epsilon * l2_norm(spectral)
     if dense:
-        products = products + at_x.value[0].numel()
+        products = products + at.value[0].numel()
         with torch.no_grad():
             if p == 1:
-                candidates[LARGEST_COLUMN], direction = largest_column(at_x.jacobian)
+                column, vertex = largest_column(at.jacobian)
+                values[LARGEST_COLUMN], delta = epsilon * column, epsilon * vertex
             else:
-                candidates[THEOREM_2] = entrywise_sum(at_x.jacobian)
-    value, which = torch.stack(list(candidates.values())).min(0)
-    names = list(candidates)
+                values[THEOREM_2] = epsilon * entrywise_sum(at.jacobian)
+    if p > 2 and method.norm is not None:
+        found = method.norm(at.jacobian, p)
+        values[DUAL_CERTIFICATE], delta = epsilon * found.value.upper, epsilon * found.point
+        products = products + found.products
+        low, high = ball.box(x)
+        if p == math.inf and bool((high - low < 2 * epsilon).any()):
+            found = method.norm.box(at.jacobian, low, high)
+            values[RANGE_CERTIFICATE], delta = found.value.upper, found.point
+            products = products + found.products
+    value, which = torch.stack(list(values.values())).min(0)
+    names = list(values)
     source = tuple(names[i] for i in which.tolist())
-    return Sensitivity(value, source, direction, spectral, products)
+    return Sensitivity(value, source, values, ball.clip(delta, x), spectral, products)

@@ -6,14 +6,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Literal
 
-from torch import Tensor, nn
+from torch import nn
 
 from attribound.errors import InputError
 
 Pooling = Literal["average", "max"]
 
 
-class SmallCNN(nn.Module):
+class SmallCNN(nn.Sequential):
     """Logits ``(batch, classes)`` of 28x28 grey images ``(batch, 1, 28, 28)`` in [0, 1].
 
     Four 3x3 convolutions and three linear layers, parameters named as in the
@@ -60,6 +60,7 @@ class SmallCNN(nn.Module):
                 pool2=pool(2),
             )
         )
+        self.flatten = nn.Flatten()
         self.classifier = nn.Sequential(
             OrderedDict(
                 fc1=nn.Linear(64 * 4 * 4, 200),
@@ -75,8 +76,3 @@ class SmallCNN(nn.Module):
                 nn.init.kaiming_normal_(module.weight)
         for parameter in self.classifier[-1].parameters():
             nn.init.zeros_(parameter)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the logits of ``x``."""
-        logits: Tensor = self.classifier(self.feature_extractor(x).flatten(1))
-        return logits

@@ -50,7 +50,7 @@ class LabelConstraint:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """How far the attribution of each example can move in a ball, per the paper.
+    """How far the attribution of each example can move in a ball.
 
     Attributes:
         euclidean: T_e, the largest Euclidean deviation (claim: ``claim``).
@@ -59,9 +59,10 @@ class Bound:
         cosine, degrees: the cosine distance and angle that ``euclidean`` implies.
         adjusted_cosine, adjusted_degrees: the same from ``adjusted``.
         xi: largest singular value of the Jacobian, from below and from above.
-        direction: the linearised worst perturbation found, of norm one in the ball's
-            norm: exact for p = 1 and 2, from the top singular vector otherwise.
-        source: the result of the paper that gave the smallest value, per example.
+        direction: the linearised worst perturbation found, divided by epsilon: exact for
+            p = 1 and 2, the best of a search otherwise.
+        source: the result that gave ``euclidean``, the smallest of several, per example.
+        values: every result that was computed, by name, as a Euclidean bound.
         attribution_norm: Euclidean norm of the unperturbed attribution.
         label: the label constraint, if the attribution knows its classifier.
         products: operator products spent on each example.
@@ -80,6 +81,7 @@ class Bound:
     xi: Bracket
     direction: Tensor
     source: tuple[str, ...]
+    values: dict[str, Tensor]
     attribution_norm: Tensor
     label: LabelConstraint | None
     products: Tensor

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import enum
 
+from attribound.errors import InputError
+
 
 class Claim(str, enum.Enum):
     """What a number promises."""
 
     FIRST_ORDER = "first-order"
     ADJUSTED = "adjusted"
-    MEAN_VALUE = "mean-value"
+    MEAN_VALUE = "mean-value (searched)"
     CALIBRATED = "calibrated"
     CERTIFIED = "certified"
     ATTAINED = "attained"
 
     def __str__(self) -> str:
         return self.value
+
+    @classmethod
+    def named(cls, name: str | Claim) -> Claim:
+        """The claim that users write as ``"first_order"``, ``"mean_value"`` and so on."""
+        key = str(name.name if isinstance(name, Claim) else name).upper().replace("-", "_")
+        if key not in cls.__members__:
+            raise InputError(
+                "claim",
+                expected=f"one of {', '.join(member.lower() for member in cls.__members__)}",
+                got=repr(name),
+                remedy="'first_order' is the default",
+            )
+        return cls[key]
 
     @property
     def meaning(self) -> str:
@@ -46,6 +61,7 @@ class Status(enum.Flag):
     ZERO_ATTRIBUTION = enum.auto()
     KINKED = enum.auto()
     MISCLASSIFIED = enum.auto()
+    VACUOUS = enum.auto()
 
     def __str__(self) -> str:
         return "+".join(flag.label for flag in self.flags) or "converged"
@@ -77,4 +93,6 @@ _SENTENCES = {
     "this number bounds nothing; use attribound.smooth.",
     Status.MISCLASSIFIED: "The target is not the predicted class, so that the label constraint is "
     "void; leave target out to use the prediction.",
+    Status.VACUOUS: "The certificate is not smaller than the attribution itself and says nothing "
+    "useful; use a smaller ball, a smaller beta, or another claim.",
 }

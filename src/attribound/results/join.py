@@ -18,6 +18,8 @@ def join(parts: list[Any]) -> Any:
         return torch.cat(parts)
     if isinstance(first, tuple):
         return tuple(item for part in parts for item in part)
+    if isinstance(first, dict):
+        return {key: join([part[key] for part in parts]) for key in first}
     if hasattr(first, "__dataclass_fields__"):
         return type(first)(
             **{f.name: join([getattr(part, f.name) for part in parts]) for f in fields(first)}

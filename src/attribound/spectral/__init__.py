@@ -1,5 +1,6 @@
-"""Largest singular values, matrix-free."""
+"""Largest singular values and operator norms, matrix-free."""
 
+from attribound.spectral.norm_solver import NormSolver
 from attribound.spectral.solver import SpectralSolver
 
-__all__ = ["SpectralSolver"]
+__all__ = ["NormSolver", "SpectralSolver"]

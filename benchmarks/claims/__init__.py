@@ -1,0 +1,1 @@
+"""What ``make bench-bounds`` is made of: plan, measurement, storage, scores, goals, report."""

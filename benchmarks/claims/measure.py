@@ -1,0 +1,192 @@
+"""The rows of one part: bounds and attacks, or the l-infinity problem at x."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+import attribound as ab
+import fashion
+from attribound.attacks import Ascend, Attack, AttributionAscent
+from attribound.bounding.entrywise_sum import entrywise_sum
+from attribound.bounding.norm_relaxation import norm_relaxation
+from attribound.spectral import NormSolver
+from claims.plan import LARGE, LARGE_IMAGES, Part, Settings, places
+from claims.store import Row
+from core import convolutional
+
+METHODS: dict[str, Callable[[nn.Module], ab.Attribution]] = {
+    "saliency": ab.Saliency,
+    "ig-5": lambda model: ab.IntegratedGradients(model, steps=5, quadrature="gauss_legendre"),
+}
+#: Scores the bounds. Mean-value bounds seed their search with an ascent of their own; these trials
+#: start at other random points, go further, or take other steps.
+ATTACKS: dict[str, Attack] = {
+    "ascent": AttributionAscent(steps=20, random_starts=2, seed=1000),
+    "projected ascent": AttributionAscent(steps=12, step=Ascend(), seed=2000),
+}
+
+
+@cache
+def network(name: str) -> nn.Module:
+    """A network, without gradients of its parameters."""
+    model = convolutional(3) if name == LARGE else fashion.network(name)
+    return model.requires_grad_(False)
+
+
+@cache
+def choice(name: str, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Index, image and label of the correctly classified test images, in a random order."""
+    if name == LARGE:
+        x = torch.rand(LARGE_IMAGES, 3, 32, 32, generator=torch.Generator().manual_seed(seed))
+        return torch.arange(LARGE_IMAGES), x, network(name)(x).argmax(1)
+    x, y = fashion.images("t10k")
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        hits = torch.cat([network(name)(some).argmax(1) for some in x.split(500)]) == y
+    order = order[hits[order]]
+    return order, x[order], y[order]
+
+
+@cache
+def fingerprint(name: str) -> str:
+    """Digest of a network's parameters."""
+    digest = hashlib.sha256()
+    for key, value in network(name).state_dict().items():
+        digest.update(key.encode() + value.numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def described(part: Part, settings: Settings) -> dict[str, object]:
+    """Everything the rows of a part depend on."""
+    common: dict[str, object] = {
+        "attribound": ab.__version__,
+        "torch": torch.__version__,
+        "network": fingerprint(part.network),
+        "seed": settings.seed,
+        "images": [part.images.start, part.images.stop],
+    }
+    if part.ball is None:
+        return {**common, "norm": repr(NormSolver()), "spectral": repr(ab.SpectralSolver())}
+    claims = part.claims(settings)
+    methods = {"first_order": ab.FirstOrder, "mean_value": ab.MeanValue, "certified": ab.Certified}
+    return {
+        **common,
+        "attack": {name: repr(attack) for name, attack in ATTACKS.items()},
+        **{name: repr(methods[name]()) for name, count in claims.items() if count},
+        "claims": claims,
+    }
+
+
+def linear_rows(attribution: ab.Attribution, x: Tensor, target: Tensor) -> list[Row]:
+    """Max |J delta| over the unit cube by the norm solver, Theorem 2 and Corollary 1."""
+    rows: list[Row] = []
+    for part, some in attribution.groups(x):
+        jacobian = part.linearize(x[some], target[some]).jacobian
+        size = jacobian.like[0].numel()
+        count = len(jacobian.like)
+        started = time.perf_counter()
+        norm = NormSolver()(jacobian, math.inf)
+        solved = time.perf_counter()
+        with torch.no_grad():
+            theorem2 = entrywise_sum(jacobian)
+        summed = time.perf_counter()
+        spectral = ab.SpectralSolver()(jacobian)
+        corollary1 = norm_relaxation(spectral, math.inf)
+        rows += [
+            {
+                "theorem2": theorem2[i].item(),
+                "theorem2_products": size,
+                "theorem2_seconds": (summed - solved) / count,
+                "corollary1": corollary1[i].item(),
+                "corollary1_products": spectral.products[i].item(),
+                "norm_lower": norm.value.lower[i].item(),
+                "norm_upper": norm.value.upper[i].item(),
+                "norm_products": norm.products[i].item(),
+                "norm_status": str(norm.status[i]),
+                "norm_seconds": (solved - started) / count,
+            }
+            for i in range(count)
+        ]
+    return rows
+
+
+def attacked_rows(
+    attribution: ab.Attribution, x: Tensor, ball: ab.LpBall, target: Tensor
+) -> list[Row]:
+    """The strongest attack of each image."""
+    started = time.perf_counter()
+    trials = {name: attack(attribution, x, ball, target) for name, attack in ATTACKS.items()}
+    elapsed = (time.perf_counter() - started) / len(x)
+    deviations = torch.stack([found.deviation for found in trials.values()])
+    best, which = deviations.max(0)
+    names = list(trials)
+    return [
+        {
+            "attack": best[i].item(),
+            "attack_by": names[which[i]],
+            "attack_label_kept": bool(trials[names[which[i]]].label_kept[i]),
+            "attack_gradients": sum(found.evaluations for found in trials.values()),
+            "attack_seconds": elapsed,
+        }
+        for i in range(len(x))
+    ]
+
+
+def claimed_rows(
+    attribution: ab.Attribution,
+    x: Tensor,
+    ball: ab.LpBall,
+    target: Tensor,
+    claims: dict[str, int],
+) -> list[Row]:
+    """The bound of each claim, of as many of the first images as ``claims`` says."""
+    rows: list[Row] = [{} for _ in x]
+    for count in sorted({count for count in claims.values() if count}, reverse=True):
+        names = [name for name, images in claims.items() if images == count]
+        found = ab.bounds(attribution, x[:count], ball, target[:count], claims=names)
+        for name in names:
+            bound = found[name]
+            for i, row in enumerate(rows[:count]):
+                row[name] = bound.euclidean[i].item()
+                row[f"{name}_source"] = bound.source[i]
+                row[f"{name}_status"] = str(bound.status[i])
+                row[f"{name}_products"] = bound.products[i].item()
+                row[f"{name}_seconds"] = found.seconds[name] / count
+                if name == "first_order":
+                    row["adjusted"] = bound.adjusted[i].item()
+                    row["attribution_norm"] = bound.attribution_norm[i].item()
+    return rows
+
+
+def measure(part: Part, settings: Settings) -> list[Row]:
+    """The rows of one part."""
+    order, images, labels = choice(part.network, settings.seed)
+    chosen = list(part.images) if part.network == LARGE else places(part.role, part.images)
+    x, target = images[chosen], labels[chosen]
+    attribution = METHODS[part.attribution](network(part.network))
+    if part.ball is None:
+        rows = linear_rows(attribution, x, target)
+    else:
+        claims = part.claims(settings)
+        bounded = claimed_rows(attribution, x, part.ball, target, claims)
+        hit = attacked_rows(attribution, x, part.ball, target)
+        rows = [{**a, **b} for a, b in zip(bounded, hit, strict=True)]
+    for row, index, label in zip(rows, order[chosen].tolist(), target.tolist(), strict=True):
+        row |= {
+            "network": part.network,
+            "attribution": part.attribution,
+            "role": part.role,
+            "p": math.inf if part.ball is None else float(part.ball.p),
+            "epsilon": None if part.ball is None else float(part.ball.epsilon),
+            "sample": index,
+            "label": label,
+            "features": x[0].numel(),
+        }
+    return rows
