@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,12 +12,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 import attribound as ab
+import fashion
 from attribound.certification import INTERVAL, TAYLOR, Certified, certify, deviation, remainder
 from attribound.certification.certify import check_memory
 from attribound.certification.expansion import Expansion
 from attribound.certification.network import unroll
 from attribound.models import SmallCNN
 from certification import reference
+from shared import needed
 
 SLOW = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 P = [1.0, 1.5, 2.0, 3.0, math.inf]
@@ -76,7 +80,7 @@ def test_is_nearly_attained_in_small_balls(name) -> None:
 
 
 def test_closed_form_of_one_neuron() -> None:
-    """f = w tanh(v x) with tanh's slope at its largest: g moves by |w v| tanh(|v| eps)^2 exactly."""
+    """f = w tanh(v x) at 0, where the slope is largest: g moves by |w v| tanh(v eps)^2."""
     net = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Tanh(), nn.Linear(1, 1, bias=False))
     net = net.double().eval()
     with torch.no_grad():
@@ -154,7 +158,7 @@ def test_certifies_smoothed_networks_and_relu_in_place() -> None:
 
 
 def test_the_switch_of_softplus_to_the_identity_is_covered() -> None:
-    """With a low threshold the slope jumps by five percent within the ball: smooth bounds miss it."""
+    """With a low threshold the slope jumps by five percent: bounds of softplus miss it."""
     net = nn.Sequential(
         nn.Linear(1, 1, bias=False), nn.Softplus(1.0, threshold=3.0), nn.Linear(1, 1, bias=False)
     )
@@ -276,16 +280,16 @@ def test_defects_cover_a_forged_expansion(monkeypatch) -> None:
 
 def test_refuses_attributions_of_another_kind() -> None:
     net, x = network_and_input()
-    with pytest.raises(ab.ModelError, match="attribution: expected Saliency.*got SmoothGrad"):
+    with pytest.raises(ab.ModelError, match=r"attribution: expected Saliency.*got SmoothGrad"):
         run(ab.SmoothGrad(net), x, ab.L2Ball(0.1))
 
     class Other(ab.Saliency):
         def _value(self, x, target):
             return 2 * super()._value(x, target)
 
-    with pytest.raises(ab.ModelError, match="attribution: expected Saliency.*got Other"):
+    with pytest.raises(ab.ModelError, match=r"attribution: expected Saliency.*got Other"):
         run(Other(net), x, ab.L2Ball(0.1))
-    with pytest.raises(ab.ModelError, match="attribution: expected Saliency.*got"):
+    with pytest.raises(ab.ModelError, match=r"attribution: expected Saliency.*got"):
         run(ab.FunctionAttribution(lambda points, target: points**2), x, ab.L2Ball(0.1))
 
 
@@ -298,10 +302,32 @@ def test_refuses_limits_that_allow_nothing(limits) -> None:
 def test_refuses_what_would_not_fit() -> None:
     net, x = network_and_input()
     labels = torch.zeros(2, dtype=torch.long)
-    with pytest.raises(ab.MemoryLimitError, match="certificate: expected at most .* GiB"):
+    with pytest.raises(ab.MemoryLimitError, match=r"certificate: expected at most .* GiB"):
         certify(ab.Saliency(net), x, ab.L2Ball(0.1), labels, Certified(memory_limit=1000))
 
 
 def test_the_networks_of_the_paper_fit_the_default_limit() -> None:
     x = torch.rand(1, 1, 28, 28)
     check_memory(unroll(SmallCNN().eval(), (1, 28, 28)), x, Certified().memory_limit)
+
+
+def test_bounds_a_trained_network_within_half_of_an_attack() -> None:
+    """An adversarially trained MLP on Fashion-MNIST, l2 radius .05: the goal of the project."""
+    needed(fashion.FASHION, "install dataset-fashion-mnist")
+    needed(fashion.CHECKPOINTS / "fashion-mlp-at-b5.safetensors", "run benchmarks/fashion.py")
+    net = fashion.network("mlp-at-b5").double()
+    x = fashion.images("t10k")[0][:4].double()
+    saliency, ball = ab.Saliency(net), ab.L2Ball(0.05)
+    labels = saliency.targets(x)
+    certificate = run(saliency, x, ball, labels)
+    found = ab.attacks.AttributionAscent()(saliency, x, ball, labels).deviation
+    assert (found <= certificate.value).all()
+    assert (certificate.value / found).mean() <= 1.5
+
+
+def test_the_derivation_names_files_that_exist() -> None:
+    root = Path(__file__).resolve().parents[2]
+    names = set(re.findall(r"`(\w+\.py)`", (root / "docs" / "certificate.md").read_text()))
+    assert len(names) >= 7
+    package = root / "src" / "attribound" / "certification"
+    assert all((package / name).exists() for name in names)

@@ -165,6 +165,7 @@ def test_the_switch_is_zero_below_the_threshold() -> None:
     high = torch.tensor([2.9, 3.0, 5.0]).double()
     value, slope = (activation.switch(order, high) for order in (0, 1))
     assert value[0] == slope[0] == 0
+    assert (Activation.softplus(2.0, -1e4).switch(0, high) > 1e100).all()
     smooth = Activation.softplus(2.0, 1e9)
     z = torch.tensor([3.0000001, 5.0]).double()
     assert ((smooth.derivative(0, z) - z).abs() <= value[1:]).all()

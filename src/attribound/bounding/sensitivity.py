@@ -79,6 +79,38 @@ class Sensitivity:
     products: Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class Upper:
+    """One upper value of max |J delta|_2 over the ball, the best delta known, and the cost."""
+
+    value: Tensor
+    delta: Tensor
+    products: Tensor
+
+
+def upper_value(at: Linearization, ball: LpBall, x: Tensor, method: FirstOrder) -> Upper:
+    """The tightest upper value without the others beside it: for inner loops."""
+    if ball.p <= 2 or method.norm is None:
+        found = sensitivity(at, ball, x, method)
+        return Upper(found.value, found.delta, found.products)
+    return _by_certificate(at, ball, x, method.norm)
+
+
+def _by_certificate(at: Linearization, ball: LpBall, x: Tensor, solver: NormSolver) -> Upper:
+    """The dual certificate, in the range of the cube if it has one."""
+    if _limited(ball, x):
+        found = solver.box(at.jacobian, *ball.box(x))
+        return Upper(found.value.upper, found.point, found.products)
+    found = solver(at.jacobian, ball.p)
+    return Upper(ball.epsilon * found.value.upper, ball.epsilon * found.point, found.products)
+
+
+def _limited(ball: LpBall, x: Tensor) -> bool:
+    """Whether the range cuts something off the cube around one of the examples."""
+    low, high = ball.box(x)
+    return ball.p == math.inf and bool((high - low < 2 * ball.epsilon).any())
+
+
 def sensitivity(at: Linearization, ball: LpBall, x: Tensor, method: FirstOrder) -> Sensitivity:
     """Collect every applicable upper value and keep the smallest, example by example.
 
@@ -107,14 +139,14 @@ def sensitivity(at: Linearization, ball: LpBall, x: Tensor, method: FirstOrder) 
             else:
                 values[THEOREM_2] = epsilon * entrywise_sum(at.jacobian)
     if p > 2 and method.norm is not None:
-        found = method.norm(at.jacobian, p)
-        values[DUAL_CERTIFICATE], delta = epsilon * found.value.upper, epsilon * found.point
-        products = products + found.products
-        low, high = ball.box(x)
-        if p == math.inf and bool((high - low < 2 * epsilon).any()):
-            found = method.norm.box(at.jacobian, low, high)
-            values[RANGE_CERTIFICATE], delta = found.value.upper, found.point
-            products = products + found.products
+        # Without the range first, so that a range never loosens the bound.
+        free = _by_certificate(at, LpBall(epsilon, p), x, method.norm)
+        values[DUAL_CERTIFICATE], delta = free.value, free.delta
+        products = products + free.products
+        if _limited(ball, x):
+            within = _by_certificate(at, ball, x, method.norm)
+            values[RANGE_CERTIFICATE], delta = within.value, within.delta
+            products = products + within.products
     value, which = torch.stack(list(values.values())).min(0)
     names = list(values)
     source = tuple(names[i] for i in which.tolist())

@@ -106,6 +106,6 @@ class Activation:
         log(1 + exp(-t)) / beta and 1 - p(t) are at most exp(-threshold), and differ
         between the branches. Both the value and the slope may be switched or not.
         """
-        jump = self.size(order) * math.exp(-self.threshold) * (1 + 1e-9)
+        jump = self.size(order) * math.exp(min(-self.threshold, 700.0)) * (1 + 1e-9)
         above = self.rate * high >= self.threshold * (1 - 1e-9) - 1e-9
         return torch.where(above, torch.full_like(high, jump), torch.zeros_like(high))

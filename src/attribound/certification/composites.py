@@ -30,11 +30,12 @@ class Composites:
     slopes: tuple[Tensor, ...]
     widest: int
 
-    def forward(self, layer: int, sources: list[Tensor], crude: Tensor) -> Tensor:
+    def forward(self, layer: int, sources: list[Tensor], crude: Tensor, chain: Tensor) -> Tensor:
         """Sum over l < layer of |dz_layer / da_l| sources[l], from above, ``(1, n)``.
 
-        ``crude`` is the same through absolute values of every stage: the margin for
-        the rounding of the composite is relative to it, and it is the answer if smaller.
+        ``chain`` is the same through absolute values of every stage: the margin for
+        the rounding of the composite is relative to it. ``crude``, any other upper
+        value, is the answer if smaller.
         """
         if layer < 2 or self.network.widths[layer] > self.widest:
             return crude
@@ -42,9 +43,11 @@ class Composites:
         for rows, reach in self._rows(layer):
             for number, matrix in reach:
                 total[0, rows] += matrix @ sources[number][0]
-        return torch.minimum(crude, up(total + self._margin(0, layer) * crude))
+        return torch.minimum(crude, up(total + self._margin(0, layer) * chain))
 
-    def backward(self, layer: int, sources: dict[int, Tensor], crude: Tensor) -> Tensor:
+    def backward(
+        self, layer: int, sources: dict[int, Tensor], crude: Tensor, chain: Tensor
+    ) -> Tensor:
         """Sum over k > layer of |dz_k / da_layer|^T sources[k], from above, ``(1, n)``."""
         distant = {k: source for k, source in sources.items() if k >= layer + 2}
         if not distant or any(self.network.widths[k] > self.widest for k in distant):
@@ -56,7 +59,7 @@ class Composites:
                 for number, matrix in reach:
                     if number == layer:
                         total[0] += source[0, rows] @ matrix
-        return torch.minimum(crude, up(total + self._margin(layer, max(distant)) * crude))
+        return torch.minimum(crude, up(total + self._margin(layer, max(distant)) * chain))
 
     def _margin(self, first: int, last: int) -> float:
         # Every stage between, and the slopes: absolute values of stages bound the errors.

@@ -83,7 +83,7 @@ class Form:
         if p == 1:  # convex: attained at a vertex
             candidates.append(matrix.diagonal().max().item() + rounding)
         if p == math.inf:
-            candidates.append(matrix.abs().sum().item() * (1 + SLACK) + rounding)
+            candidates.append(matrix.abs().sum(1).sum().item() * (1 + SLACK) + rounding)
         if p > 1 and self.mass > 0:
             y = torch.ones(len(matrix), dtype=torch.float64) if p <= 2 else self._weights(p)
             candidates.append(dominate(matrix, y, p) + rounding)

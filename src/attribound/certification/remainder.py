@@ -76,6 +76,7 @@ def _forward(expansion: Expansion, radius: float, composites: Composites) -> lis
     stages, activations = expansion.network.stages, expansion.network.activations
     result: list[Forward] = []
     sources: list[Tensor] = []
+    chain = torch.zeros((), dtype=torch.float64)
     for number, (layer, activation) in enumerate(zip(expansion.layers, activations, strict=True)):
         remainder = layer.z_defect
         linear = radius * (layer.jacobian_norm + layer.jacobian_error)
@@ -84,8 +85,9 @@ def _forward(expansion: Expansion, radius: float, composites: Composites) -> lis
             before, below = result[-1], expansion.layers[number - 1]
             stage = stages[number].absolute()
             slope = below.slope.abs()
-            crude = stage.linear(slope * before.remainder + before.value_rest)
-            remainder = remainder + composites.forward(number, sources, up(crude))
+            crude = up(stage.linear(slope * before.remainder + before.value_rest))
+            chain = up(stage.linear(slope * chain + sources[-1]))
+            remainder = remainder + composites.forward(number, sources, crude, chain)
             moved = before.curvature.chord * before.reach + before.value_error
             reach = torch.minimum(linear + remainder, stage.linear(moved) + layer.z_defect)
         result.append(_enclose_layer(layer, activation, up(remainder), up(reach)))
@@ -120,13 +122,12 @@ def _backward(
 ) -> tuple[tuple[Backward, ...], Tensor]:
     result: list[Backward] = []
     sources: dict[int, Tensor] = {}
-    crude: Tensor | None = None
-    interval: Tensor | None = None
+    crude = chain = interval = torch.zeros((), dtype=torch.float64)
     for number in range(len(forward) - 1, -1, -1):
         layer, ahead = expansion.layers[number], forward[number]
         remainder = reach = layer.adjoint_defect
-        if crude is not None and interval is not None:
-            remainder = remainder + composites.backward(number, sources, crude)
+        if result:
+            remainder = remainder + composites.backward(number, sources, crude, chain)
             linear = radius * (layer.hessian_norm + layer.hessian_error)
             reach = torch.minimum(linear + remainder, interval + layer.adjoint_defect)
         remainder, reach = up(remainder), up(reach)
@@ -139,9 +140,9 @@ def _backward(
         )
         sources[number] = up(fresh + slope * layer.adjoint_defect)
         crude = up(stage.adjoint(up(slope * remainder + fresh)))
+        chain = up(stage.adjoint(up(slope * chain + sources[number])))
         interval = up(
             stage.adjoint(up(ahead.slope_reach * adjoint + (slope + ahead.slope_reach) * reach))
         )
-    if interval is None:  # no activation: g is constant
-        return (), expansion.gradient_defect
+    # Without any activation g is constant and only its defect is left.
     return tuple(reversed(result)), up(interval + expansion.gradient_defect)

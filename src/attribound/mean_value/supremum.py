@@ -16,7 +16,7 @@ from torch import Tensor
 from attribound.attacks.objectives import Problem
 from attribound.attributions import Linearization
 from attribound.balls import LpBall, unit_maximiser
-from attribound.bounding.sensitivity import FirstOrder, sensitivity
+from attribound.bounding.sensitivity import FirstOrder, upper_value
 from attribound.operators import LinearOperator
 from attribound.spectral import SpectralSolver
 from attribound.tensors import norm, unit
@@ -61,7 +61,7 @@ class Climb:
         """
         z = start
         here = self._linearize(z)
-        at_start = sensitivity(here, self.ball, self.problem.x, self.method)
+        at_start = upper_value(here, self.ball, self.problem.x, self.method)
         best, worst, products = at_start.value, at_start.delta, at_start.products.clone()
         for _ in range(rounds):
             slope = self._slope(z, here.jacobian, worst)
@@ -75,18 +75,18 @@ class Climb:
             best = torch.maximum(best, rough)
             promising = (rough * (1 + _MARGIN[self.ball.p <= 2]) > best).nonzero().flatten()
             if len(promising):
-                upper = self._polish(here, promising)
+                part = Linearization(
+                    here.value[promising],
+                    here.jacobian.select(promising),
+                    here.target[promising],
+                )
+                upper = upper_value(part, self.ball, self.problem.x[promising], self.method)
                 best[promising] = torch.maximum(best[promising], upper.value)
                 products[promising.cpu()] += upper.products
         return Supremum(best, products)
 
     def _linearize(self, z: Tensor) -> Linearization:
         return self.problem.attribution.relinearize(self.problem.x + z, self.problem.target)
-
-    def _polish(self, here: Linearization, rows: Tensor) -> Supremum:
-        part = Linearization(here.value[rows], here.jacobian.select(rows), here.target[rows])
-        found = sensitivity(part, self.ball, self.problem.x[rows], self.method)
-        return Supremum(found.value, found.products)
 
     @torch.no_grad()
     def _slope(self, z: Tensor, jacobian: LinearOperator, worst: Tensor) -> Tensor:

@@ -52,8 +52,8 @@ class NormSolver:
         seed: of the random start and roundings, the same for every example.
     """
 
-    rank: int = 8
-    iterations: int = 5
+    rank: int = 10
+    iterations: int = 4
     roundings: int = 4
     dense_below: int = 192
     solver: SpectralSolver = field(
@@ -89,8 +89,9 @@ class NormSolver:
                 remedy="below 2 the largest singular value is an upper value; for p = 1 the "
                 "largest column is the norm",
             )
-        if self._small(operator):
-            answer = self._on_matrices(_matrices(operator), p)
+        size = operator.like[0].numel()
+        if size <= self.dense_below:
+            answer = self._on_matrices(_matrices(operator), p, size)
         else:
             answer = self._matrix_free(operator, p)
         return self._estimate(operator, answer, answer.found.point)
@@ -99,18 +100,16 @@ class NormSolver:
     def box(self, operator: LinearOperator, low: Tensor, high: Tensor) -> NormEstimate:
         """Solve for ``low <= d <= high``, both ``(batch, *features)``."""
         cube = homogenised(operator, low, high)
-        if self._small(operator):
-            # The matrix of J, not that of the cube: one product less, and low and high exact.
+        size = operator.like[0].numel()
+        if size <= self.dense_below:
+            # The matrix of J; that of the cube follows without products.
             flat = Homogenised(_matrices(operator), *(_flat(t) for t in (cube.half, cube.centre)))
-            answer = self._on_matrices(_matrices(flat), math.inf)
+            answer = self._on_matrices(_matrices(flat), math.inf, size)
         else:
             answer = self._matrix_free(cube, math.inf)
         ends = (end.to(operator.like) for end in (low, high))
         point = corner(answer.found.point.to(operator.like), *ends)
         return self._estimate(operator, answer, point)
-
-    def _small(self, operator: LinearOperator) -> bool:
-        return operator.like[0].numel() <= self.dense_below
 
     def _matrix_free(self, operator: LinearOperator, p: float) -> _Answer:
         size = operator.like[0].numel()
@@ -128,7 +127,7 @@ class NormSolver:
         products = dual.spectral.products + relaxed.products + found.products
         return _Answer(found, dual.upper, products, dual.spectral.status)
 
-    def _on_matrices(self, operator: DenseOperator, p: float) -> _Answer:
+    def _on_matrices(self, operator: DenseOperator, p: float, spent: int) -> _Answer:
         size = operator.like.shape[1]
         rank = full_rank(size)
         start = gaussians(rank, size, self.seed, stream=0)
@@ -144,8 +143,7 @@ class NormSolver:
         found = ascend(operator, best_of(operator, hyperplanes(product, directions, p)), p)
         converged = upper <= primal * (1 + self.solver.tolerance)
         status = [Status.CONVERGED if ok else Status.ITERATION_LIMIT for ok in converged.tolist()]
-        products = torch.full((len(product),), size, dtype=torch.long)
-        return _Answer(found, upper, products, tuple(status))
+        return _Answer(found, upper, torch.full((len(product),), spent), tuple(status))
 
     def _estimate(self, operator: LinearOperator, answer: _Answer, point: Tensor) -> NormEstimate:
         like = operator.like
