@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import attribound as ab
 import fashion
-from attribound.attacks import Attack, AttributionAscent
+from attribound.attacks import Ascend, Attack, AttributionAscent
 from attribound.bounding.entrywise_sum import entrywise_sum
 from attribound.bounding.norm_relaxation import norm_relaxation
 from attribound.spectral import NormSolver
@@ -25,9 +25,12 @@ METHODS: dict[str, Callable[[nn.Module], ab.Attribution]] = {
     "saliency": ab.Saliency,
     "ig-3": lambda model: ab.IntegratedGradients(model, steps=3, quadrature="gauss_legendre"),
 }
-#: Scores the bounds. Mean-value bounds seed their search with an ascent of their own, which starts
-#: at other random points.
-ATTACKS: dict[str, Attack] = {"ascent": AttributionAscent(steps=12, random_starts=2, seed=1000)}
+#: Scores the bounds. Mean-value bounds seed their search with an ascent of their own; these trials
+#: go further, take other steps, or start at other random points.
+ATTACKS: dict[str, Attack] = {
+    "ascent": AttributionAscent(steps=16, random_starts=1, seed=1000),
+    "projected ascent": AttributionAscent(steps=16, step=Ascend(), seed=2000),
+}
 #: The norm solver with fewer steps than by default, because mean-value bounds call it often.
 FIRST_ORDER = ab.FirstOrder(
     norm=NormSolver(iterations=3, roundings=2, solver=ab.SpectralSolver(tolerance=0.02))

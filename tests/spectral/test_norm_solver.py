@@ -263,7 +263,10 @@ def test_images_keep_their_shape(solver) -> None:
 
 @pytest.mark.parametrize("name", ["nat", "at"])
 def test_trained_networks_within_the_goals(name) -> None:
-    """Fewer than a quarter of the products of the dense matrix, within six percent."""
+    """At most a quarter of the products of the dense matrix, within six percent on average.
+
+    The defaults were chosen on these images; on others ``at`` saliency came to seven.
+    """
     fashion = pytest.importorskip("fashion")
     needed(fashion.FASHION, "install dataset-fashion-mnist")
     x = fashion.images("t10k")[0][:8]
