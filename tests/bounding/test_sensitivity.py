@@ -10,7 +10,8 @@ import cases
 from attribound.attributions import Linearization
 from attribound.bounding.sensitivity import FirstOrder, sensitivity
 from attribound.operators import DenseOperator
-from attribound.spectral import NormSolver
+from attribound.results import Status
+from attribound.spectral import NormSolver, SpectralSolver
 
 UNIT = ab.LinfBall(1.0)
 
@@ -107,3 +108,16 @@ def test_direction_has_norm_one() -> None:
         torch.testing.assert_close(
             torch.linalg.vector_norm(direction, p, dim=1), torch.ones(3).double()
         )
+
+
+def test_the_status_is_that_of_what_gave_the_value() -> None:
+    matrix = cases.random_operator(30, seed=0, batch=2)
+    hasty = NormSolver(dense_below=0, solver=SpectralSolver(tolerance=1e-12, max_iterations=3))
+    found = of(matrix, UNIT, norm=hasty, dense=False)
+    assert found.spectral.status == (Status.CONVERGED,) * 2
+    for source, status in zip(found.source, found.status, strict=True):
+        limited = source == "dual certificate"
+        assert status == (Status.ITERATION_LIMIT if limited else Status.CONVERGED)
+    assert "dual certificate" in found.source
+    paper = of(matrix, UNIT, norm=None)
+    assert paper.status == paper.spectral.status

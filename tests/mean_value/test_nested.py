@@ -94,6 +94,40 @@ def test_more_shells_are_tighter() -> None:
     assert (four < one).all()
 
 
+def by_grid(g: ab.Attribution, x: Tensor, ball: ab.LpBall, shells: int) -> Tensor:
+    """The same bound with every supremum over a fine grid of points, two features."""
+    side = torch.linspace(-1, 1, 61, dtype=torch.float64)
+    grid = torch.cartesian_prod(side, side)
+    grid = grid[torch.linalg.vector_norm(grid, ball.p, dim=1) <= 1]
+    corners = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
+    bounds = []
+    for row, label in zip(x, g.targets(x), strict=True):
+        points = row + ball.epsilon * grid
+        jacobian = g.linearize(points, label.expand(len(points))).jacobian
+        columns = [jacobian.matvec(e.expand(len(points), 2)) for e in torch.eye(2).double()]
+        matrices = torch.stack(columns, 2)
+        if ball.p == 2:
+            steep = torch.linalg.svdvals(matrices)[:, 0]
+        else:
+            steep = (matrices @ corners.T).norm(dim=1).amax(1)
+        radius = torch.linalg.vector_norm(grid, ball.p, dim=1)
+        sups = [steep[radius <= k / shells + 1e-12].max() for k in range(1, shells + 1)]
+        bounds.append(ball.epsilon * torch.stack(sups).mean())
+    return torch.stack(bounds)
+
+
+@pytest.mark.parametrize("ball", [ab.L2Ball(0.5), ab.LinfBall(0.4)], ids=repr)
+def test_agrees_with_a_grid_in_two_dimensions(ball) -> None:
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(2, 12), nn.Softplus(3), nn.Linear(12, 3)).double().eval()
+    g, x = ab.Saliency(model), torch.rand(3, 2).double()
+    method = ab.MeanValue(shells=2, rounds=6, restarts=3)
+    found = ab.bound(g, x, ball, method=method).euclidean
+    truth = by_grid(g, x, ball, 2)
+    assert (found >= truth * (1 - 1e-3)).all()
+    assert (found <= truth * 1.02).all()
+
+
 def test_says_that_it_was_searched() -> None:
     attribution, x = cases.quadratic([-5.0, 3.0, 1.0])
     bound = ab.bound(attribution, x, ab.L2Ball(0.1), claim="mean_value")

@@ -113,7 +113,7 @@ def assemble(
         products=steepness.products,
         status=statuses(
             attribution,
-            steepness.spectral.status,
+            steepness.status,
             {
                 Status.ANGLE_UNBOUNDED: degrees == 180,
                 Status.ZERO_ATTRIBUTION: length == 0,

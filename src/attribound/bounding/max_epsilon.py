@@ -67,9 +67,7 @@ def max_epsilon(
             target=at_x.target,
             claim=Claim.FIRST_ORDER,
             source=steepness.source,
-            status=statuses(
-                part, steepness.spectral.status, {Status.ZERO_ATTRIBUTION: length == 0}
-            ),
+            status=statuses(part, steepness.status, {Status.ZERO_ATTRIBUTION: length == 0}),
         )
 
     result: MaxEpsilon = join([*in_groups(attribution, x, target, settings, solve)])

@@ -19,7 +19,7 @@ from attribound.bounding.entrywise_sum import THEOREM_2, entrywise_sum
 from attribound.bounding.l2_norm import INCLUSION, THEOREM_1, l2_norm
 from attribound.bounding.largest_column import LARGEST_COLUMN, largest_column
 from attribound.bounding.norm_relaxation import COROLLARY_1, norm_relaxation
-from attribound.results import SpectralEstimate
+from attribound.results import SpectralEstimate, Status
 from attribound.spectral import NormSolver, SpectralSolver
 
 DUAL_CERTIFICATE = "dual certificate"
@@ -69,6 +69,7 @@ class Sensitivity:
         delta: the best perturbation of the ball that is known.
         spectral: the singular value behind it.
         products: operator products spent.
+        status: of the solver behind ``value``.
     """
 
     value: Tensor
@@ -77,6 +78,7 @@ class Sensitivity:
     delta: Tensor
     spectral: SpectralEstimate
     products: Tensor
+    status: tuple[Status, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +88,14 @@ class Upper:
     value: Tensor
     delta: Tensor
     products: Tensor
+    status: tuple[Status, ...]
 
 
 def upper_value(at: Linearization, ball: LpBall, x: Tensor, method: FirstOrder) -> Upper:
     """The tightest upper value without the others beside it: for inner loops."""
     if ball.p <= 2 or method.norm is None:
         found = sensitivity(at, ball, x, method)
-        return Upper(found.value, found.delta, found.products)
+        return Upper(found.value, found.delta, found.products, found.status)
     return _by_certificate(at, ball, x, method.norm)
 
 
@@ -100,9 +103,10 @@ def _by_certificate(at: Linearization, ball: LpBall, x: Tensor, solver: NormSolv
     """The dual certificate, in the range of the cube if it has one."""
     if _limited(ball, x):
         found = solver.box(at.jacobian, *ball.box(x))
-        return Upper(found.value.upper, found.point, found.products)
+        return Upper(found.value.upper, found.point, found.products, found.status)
     found = solver(at.jacobian, ball.p)
-    return Upper(ball.epsilon * found.value.upper, ball.epsilon * found.point, found.products)
+    value, delta = ball.epsilon * found.value.upper, ball.epsilon * found.point
+    return Upper(value, delta, found.products, found.status)
 
 
 def _limited(ball: LpBall, x: Tensor) -> bool:
@@ -126,6 +130,7 @@ def sensitivity(at: Linearization, ball: LpBall, x: Tensor, method: FirstOrder) 
     products = spectral.products
     delta = epsilon * unit_maximiser(spectral.right, p)
     values: dict[str, Tensor] = {}
+    statuses: dict[str, tuple[Status, ...]] = {}
     if p > 2:
         values[COROLLARY_1] = epsilon * norm_relaxation(spectral, p)
     else:
@@ -142,12 +147,15 @@ def sensitivity(at: Linearization, ball: LpBall, x: Tensor, method: FirstOrder) 
         # Without the range first, so that a range never loosens the bound.
         free = _by_certificate(at, LpBall(epsilon, p), x, method.norm)
         values[DUAL_CERTIFICATE], delta = free.value, free.delta
+        statuses[DUAL_CERTIFICATE] = free.status
         products = products + free.products
         if _limited(ball, x):
             within = _by_certificate(at, ball, x, method.norm)
             values[RANGE_CERTIFICATE], delta = within.value, within.delta
+            statuses[RANGE_CERTIFICATE] = within.status
             products = products + within.products
     value, which = torch.stack(list(values.values())).min(0)
     names = list(values)
     source = tuple(names[i] for i in which.tolist())
-    return Sensitivity(value, source, values, ball.clip(delta, x), spectral, products)
+    status = tuple(statuses.get(name, spectral.status)[i] for i, name in enumerate(source))
+    return Sensitivity(value, source, values, ball.clip(delta, x), spectral, products, status)
