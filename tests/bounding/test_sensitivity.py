@@ -111,13 +111,12 @@ def test_direction_has_norm_one() -> None:
 
 
 def test_the_status_is_that_of_what_gave_the_value() -> None:
-    matrix = cases.random_operator(30, seed=0, batch=2)
-    hasty = NormSolver(dense_below=0, solver=SpectralSolver(tolerance=1e-12, max_iterations=3))
+    diagonal = torch.diag(torch.logspace(0, -3, 30, dtype=torch.float64))
+    matrix = torch.stack([diagonal, torch.ones(30, 30).double()])
+    hasty = NormSolver(dense_below=0, solver=SpectralSolver(tolerance=1e-12, max_iterations=8))
     found = of(matrix, UNIT, norm=hasty, dense=False)
     assert found.spectral.status == (Status.CONVERGED,) * 2
-    for source, status in zip(found.source, found.status, strict=True):
-        limited = source == "dual certificate"
-        assert status == (Status.ITERATION_LIMIT if limited else Status.CONVERGED)
-    assert "dual certificate" in found.source
+    assert found.source[0] == "dual certificate"
+    assert found.status[0] == Status.ITERATION_LIMIT
     paper = of(matrix, UNIT, norm=None)
     assert paper.status == paper.spectral.status

@@ -121,7 +121,7 @@ def test_agrees_with_a_grid_in_two_dimensions(ball) -> None:
     torch.manual_seed(3)
     model = nn.Sequential(nn.Linear(2, 12), nn.Softplus(3), nn.Linear(12, 3)).double().eval()
     g, x = ab.Saliency(model), torch.rand(3, 2).double()
-    method = ab.MeanValue(shells=2, rounds=6, restarts=3)
+    method = ab.MeanValue(shells=2, rounds=12, restarts=3)
     found = ab.bound(g, x, ball, method=method).euclidean
     truth = by_grid(g, x, ball, 2)
     assert (found >= truth * (1 - 1e-3)).all()

@@ -19,10 +19,10 @@ from attribound.balls import LpBall, unit_maximiser
 from attribound.bounding.sensitivity import FirstOrder, upper_value
 from attribound.operators import LinearOperator
 from attribound.spectral import SpectralSolver
-from attribound.tensors import norm, unit
+from attribound.tensors import norm, per_example, unit
 
 _DIFFERENCE = 0.05  # of the worst perturbation, to either side
-_STEP = 1.0  # of the radius
+_STEP = 1.0  # of the radius, at first
 _POWER_STEPS = 3
 _ROUGH = SpectralSolver(0.1, max_iterations=15, stop="ritz")
 #: How far above a rough lower value the upper value at the same point may lie.
@@ -56,22 +56,28 @@ class Climb:
     def __call__(self, start: Tensor, rounds: int) -> Supremum:
         """Climb from ``start``; each round looks at one point and counts all before it.
 
-        Every decision rests on earlier rounds only, so that more rounds never lower
-        the result.
+        A step that does not rise is taken back and halved. Every decision rests on
+        earlier rounds only, so that more rounds never lower the result.
         """
-        z = start
-        here = self._linearize(z)
+        here = self._linearize(start)
         at_start = upper_value(here, self.ball, self.problem.x, self.method)
         best, worst, products = at_start.value, at_start.delta, at_start.products.clone()
-        for _ in range(rounds):
-            slope = self._slope(z, here.jacobian, worst)
+        z, step = start, torch.full_like(best, _STEP * self.shell.epsilon)
+        risen = torch.ones_like(best, dtype=torch.bool)
+        slope = torch.zeros_like(start)
+        height = self._height(here.jacobian, worst)
+        for number in range(rounds):
+            if risen.any():
+                anew = self._slope(z, here.jacobian, worst)
+                slope = torch.where(per_example(risen, slope), anew, slope)
+                products += 3
             del here  # its graph is not needed beside the next
-            step = _STEP * self.shell.epsilon * unit_maximiser(slope, self.ball.p)
-            z = self.shell.project(z + step, self.problem.x)
-            here = self._linearize(z)
-            worst, spent = self._worst(here.jacobian, worst)
-            rough = norm(here.jacobian.matvec(worst))
-            products += spent + 4  # three for the slope, one for the value
+            uphill = unit_maximiser(slope, self.ball.p) * per_example(step, slope)
+            tried = self.shell.project(z + uphill, self.problem.x)
+            here = self._linearize(tried)
+            push, spent = self._worst(here.jacobian, worst)
+            rough = self._height(here.jacobian, push)
+            products += spent + 1
             best = torch.maximum(best, rough)
             promising = (rough * (1 + _MARGIN[self.ball.p <= 2]) > best).nonzero().flatten()
             if len(promising):
@@ -83,7 +89,19 @@ class Climb:
                 upper = upper_value(part, self.ball, self.problem.x[promising], self.method)
                 best[promising] = torch.maximum(best[promising], upper.value)
                 products[promising.cpu()] += upper.products
+            risen = rough > height
+            z = torch.where(per_example(risen, z), tried, z)
+            worst = torch.where(per_example(risen, worst), push, worst)
+            height = torch.maximum(height, rough)
+            step = torch.where(risen, step, step / 2)
+            if number + 1 < rounds and not bool(risen.all()):
+                here = self._linearize(z)
         return Supremum(best, products)
+
+    @staticmethod
+    @torch.no_grad()
+    def _height(jacobian: LinearOperator, push: Tensor) -> Tensor:
+        return norm(jacobian.matvec(push))
 
     def _linearize(self, z: Tensor) -> Linearization:
         return self.problem.attribution.relinearize(self.problem.x + z, self.problem.target)
