@@ -6,11 +6,13 @@ Everything is float64 and seeded. The slow attributions share no code with the p
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 import attribound as ab
+from attribound.operators import DenseOperator, LinearOperator
 
 
 class Quadratic(nn.Module):
@@ -169,3 +171,21 @@ def random_operator(size: int, seed: int, batch: int = 1, decay: float = 1.0) ->
     )
     values = torch.arange(1, size + 1).double() ** -decay
     return left * values @ right
+
+
+@dataclass(frozen=True, eq=False)
+class Counting(DenseOperator):
+    """Counts the rows it multiplies."""
+
+    rows: list[int] = field(default_factory=list)
+
+    def matvec(self, v: Tensor) -> Tensor:
+        self.rows.append(len(v))
+        return super().matvec(v)
+
+    def rmatvec(self, u: Tensor) -> Tensor:
+        self.rows.append(len(u))
+        return super().rmatvec(u)
+
+    def select(self, index: Tensor) -> LinearOperator:
+        return Counting(self.matrix[index], self.rows)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from attribound.tensors import angle_degrees, dot, norm, per_example, ratio, unit
+from attribound.tensors import angle_degrees, dot, norm, per_example, ratio, round_up, unit
 
 A = torch.arange(12.0).double().reshape(2, 2, 3) - 4
 
@@ -46,3 +46,12 @@ def test_ratio_of_zeros_is_zero() -> None:
         math.inf,
         0.5,
     ]
+
+
+def test_round_up_never_rounds_down() -> None:
+    values = torch.rand(1000, generator=torch.Generator().manual_seed(0)).double() * 1.0000001
+    single = round_up(values, torch.zeros(1))
+    assert single.dtype == torch.float32
+    assert (single.double() >= values).all()
+    assert (single.double() <= values * (1 + 2**-22)).all()
+    assert round_up(torch.tensor([1e-60], dtype=torch.float64), torch.zeros(1)) > 0

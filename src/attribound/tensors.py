@@ -44,3 +44,10 @@ def angle_degrees(a: Tensor, b: Tensor) -> Tensor:
 def ratio(a: Tensor, b: Tensor) -> Tensor:
     """``a / b`` for numbers that are not negative, with 0 / 0 = 0: never NaN."""
     return torch.where(a == 0, torch.zeros_like(a), a / b)
+
+
+def round_up(value: Tensor, like: Tensor) -> Tensor:
+    """``value`` in the dtype and on the device of ``like``, never below itself."""
+    cast = value.to(like.dtype)
+    above = torch.nextafter(cast, torch.full_like(cast, torch.inf))
+    return torch.where(cast.double() < value, above, cast).to(like.device)

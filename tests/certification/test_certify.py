@@ -331,3 +331,12 @@ def test_the_derivation_names_files_that_exist() -> None:
     assert len(names) >= 7
     package = root / "src" / "attribound" / "certification"
     assert all((package / name).exists() for name in names)
+
+
+def test_an_overflow_proves_nothing_and_says_infinity() -> None:
+    net = nn.Sequential(nn.Linear(2, 3), nn.Softplus(5), nn.Linear(3, 2)).double().eval()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.fill_(1e200)
+    found = run(ab.Saliency(net), torch.rand(1, 2).double(), ab.L2Ball(0.1))
+    assert torch.isinf(found.value).all()

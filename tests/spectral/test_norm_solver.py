@@ -3,19 +3,17 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 import attribound as ab
 import brute_force
 import cases
 import laws
 from attribound.bounding.entrywise_sum import entrywise_sum
-from attribound.operators import DenseOperator, LinearOperator
+from attribound.operators import DenseOperator
 from attribound.spectral import NormSolver, SpectralSolver
 from attribound.tensors import norm
 from shared import needed
@@ -28,24 +26,6 @@ FINITE = [2.5, 3.0, 4.0, 8.0]
 @pytest.fixture(params=list(SOLVERS))
 def solver(request) -> NormSolver:
     return SOLVERS[request.param]
-
-
-@dataclass(frozen=True, eq=False)
-class Counting(DenseOperator):
-    """Counts the rows it multiplies."""
-
-    rows: list[int] = field(default_factory=list)
-
-    def matvec(self, v: Tensor) -> Tensor:
-        self.rows.append(len(v))
-        return super().matvec(v)
-
-    def rmatvec(self, u: Tensor) -> Tensor:
-        self.rows.append(len(u))
-        return super().rmatvec(u)
-
-    def select(self, index: Tensor) -> LinearOperator:
-        return Counting(self.matrix[index], self.rows)
 
 
 def brackets(found, truth, loosest=1.2534) -> None:
@@ -222,10 +202,10 @@ def test_columns_of_zeros_and_of_very_different_size(solver) -> None:
 def test_products_are_counted_as_they_are_spent(solver, p) -> None:
     matrix = cases.random_operator(24, seed=1, batch=3, decay=0.5)
     matrix[0] *= torch.linspace(0, 1, 24).double() ** 6
-    operator = Counting(matrix)
+    operator = cases.Counting(matrix)
     found = solver(operator, p)
     assert sum(operator.rows) == found.products.sum()
-    operator = Counting(matrix)
+    operator = cases.Counting(matrix)
     found = solver.box(operator, *random_boxes(3, 24))
     assert sum(operator.rows) == found.products.sum()
 

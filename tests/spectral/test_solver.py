@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -10,7 +10,6 @@ import attribound as ab
 import cases
 import laws
 from attribound.operators import DenseOperator, LinearOperator
-from attribound.spectral.solver import round_up
 
 TIGHT = ab.SpectralSolver(tolerance=1e-9)
 
@@ -21,24 +20,6 @@ class Symmetric(DenseOperator):
 
     def select(self, index: Tensor) -> LinearOperator:
         return Symmetric(self.matrix[index])
-
-
-@dataclass(frozen=True, eq=False)
-class Counting(DenseOperator):
-    """Counts the rows it multiplies."""
-
-    rows: list[int] = field(default_factory=list)
-
-    def matvec(self, v: Tensor) -> Tensor:
-        self.rows.append(len(v))
-        return super().matvec(v)
-
-    def rmatvec(self, u: Tensor) -> Tensor:
-        self.rows.append(len(u))
-        return super().rmatvec(u)
-
-    def select(self, index: Tensor) -> LinearOperator:
-        return Counting(self.matrix[index], self.rows)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 20, 60])
@@ -126,7 +107,7 @@ def test_stopping_on_the_ritz_value_takes_fewer_products() -> None:
 
 def test_converged_examples_leave_the_batch() -> None:
     easy, hard = cases.random_operator(60, 0, decay=4.0), cases.random_operator(60, 1, decay=0.1)
-    operator = Counting(torch.cat([easy, hard, hard]))
+    operator = cases.Counting(torch.cat([easy, hard, hard]))
     found = ab.SpectralSolver()(operator)
     assert sum(operator.rows) == found.products.sum()
     assert found.products[0] < found.products[1] == found.products[2]
@@ -167,11 +148,6 @@ def test_rank_one_and_identity(dtype) -> None:
         value.lower.double(), torch.tensor([12**0.5, 3.0]).double(), rtol=1e-5, atol=0
     )
     assert (value.upper / value.lower - 1 <= 0.0101).all()
-
-
-def test_round_up_never_rounds_down() -> None:
-    values = torch.rand(1000, generator=torch.Generator().manual_seed(0)).double() * 1.0000001
-    assert (round_up(values, torch.zeros(1)).double() >= values).all()
 
 
 @pytest.mark.parametrize(

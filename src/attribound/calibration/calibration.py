@@ -17,8 +17,8 @@ from attribound.calibration.conformal import Group, Scores, conformal_factor, ra
 from attribound.calibration.provenance import Provenance, describe, identify, stated
 from attribound.errors import InputError
 from attribound.results import Bound, Claim
-from attribound.spectral.solver import round_up
 from attribound.tables import render
+from attribound.tensors import round_up
 
 
 @dataclass(frozen=True)

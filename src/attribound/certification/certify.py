@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -13,8 +14,8 @@ from attribound.balls import LpBall
 from attribound.certification.deviation import deviations
 from attribound.certification.network import Network, unroll
 from attribound.certification.path import paths
-from attribound.certification.rounding import round_up
 from attribound.errors import InputError, MemoryLimitError, ModelError
+from attribound.tensors import round_up
 
 TAYLOR, INTERVAL = "taylor model", "interval propagation"
 
@@ -96,7 +97,9 @@ def certify(
             taylor.append(both[0])
             interval.append(both[1])
     bounds = (torch.tensor(values, dtype=torch.float64) for values in (taylor, interval))
-    by_taylor, by_interval = (round_up(values, x) for values in bounds)
+    # Where the computation overflowed nothing is proved: infinity, which is true.
+    finite = (values.nan_to_num(nan=math.inf, posinf=math.inf) for values in bounds)
+    by_taylor, by_interval = (round_up(values, x) for values in finite)
     first = (by_taylor <= by_interval).tolist()
     return Certificate(
         torch.minimum(by_taylor, by_interval),

@@ -8,9 +8,6 @@ changes it by a relative amount only: :func:`up` covers it.
 
 from __future__ import annotations
 
-import math
-
-import torch
 from torch import Tensor
 
 UNIT = 2.0**-53
@@ -30,11 +27,3 @@ def gamma(terms: int) -> float:
 def up(bound: Tensor) -> Tensor:
     """A computed bound, raised above everything that rounding took from it."""
     return bound * (1 + SLACK) + TINY
-
-
-def round_up(values: Tensor, like: Tensor) -> Tensor:
-    """Bounds in the dtype and on the device of ``like``, none smaller; NaN becomes infinity."""
-    values = values.nan_to_num(nan=math.inf, posinf=math.inf)
-    nearest = values.to(like.dtype)
-    above = torch.nextafter(nearest, torch.full_like(nearest, math.inf))
-    return torch.where(nearest.double() < values, above, nearest).to(like.device)

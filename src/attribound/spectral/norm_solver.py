@@ -17,8 +17,9 @@ from attribound.spectral.generalised_power import full_rank, gaussians, generali
 from attribound.spectral.homogenised import Homogenised, corner, homogenised
 from attribound.spectral.mixing import mixing
 from attribound.spectral.rounding import Attained, ascend, attained, best_of, hyperplanes
-from attribound.spectral.solver import SpectralSolver, round_up
+from attribound.spectral.solver import SpectralSolver
 from attribound.spectral.surrogate import nystroem, promising, refine
+from attribound.tensors import round_up
 
 _POINTS = 64  # model evaluations at once while a matrix is built
 # What costs no products is done until it gains nothing more.

@@ -14,6 +14,7 @@ from attribound.results import Bracket, SpectralEstimate, Status
 from attribound.spectral.golub_kahan import GolubKahan
 from attribound.spectral.lanczos import Lanczos
 from attribound.spectral.upper_estimate import log_component
+from attribound.tensors import round_up
 
 #: Outward margin of the upper estimate for rounding, in units of the machine precision.
 _ROUNDING = 64
@@ -119,10 +120,3 @@ class SpectralSolver:
         draw = torch.randn(size, generator=generator, dtype=torch.float64)
         start: Tensor = draw / torch.linalg.vector_norm(draw)
         return start
-
-
-def round_up(value: Tensor, like: Tensor) -> Tensor:
-    """``value`` in the dtype and on the device of ``like``, never below itself."""
-    cast = value.to(like.dtype)
-    above = torch.nextafter(cast, torch.full_like(cast, torch.inf))
-    return torch.where(cast.double() < value, above, cast).to(like.device)
