@@ -79,19 +79,19 @@ def run(settings: Settings, jobs: int) -> None:
         raise SystemExit(f"{len(failed)} of {jobs} processes failed; see above, then run again")
 
 
-def combine(settings: Settings) -> list[store.Row]:
-    """The rows of all parts that are there with these settings, in the order of the plan."""
+def combine(settings: Settings) -> tuple[list[store.Row], str]:
+    """The rows of all parts that are there with these settings, and what is missing."""
     rows: list[store.Row] = []
     missing = 0
-    for part in plan(settings):
+    parts = [*plan(settings)]
+    for part in parts:
         path = part.path(settings.parts)
         if store.done(path, described(part, settings)):
             rows += store.read(path)
         else:
             missing += 1
-    if missing:
-        print(f"{missing} parts are not there yet: the report is about the rest")
-    return rows
+    lacks = f"{missing} of {len(parts)} parts are not measured yet: this is about the rest.\n\n"
+    return rows, lacks if missing else ""
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -118,9 +118,9 @@ def main() -> None:
     torch.set_num_threads(1)
     if not given.report:
         run(settings, given.jobs)
-    rows = combine(settings)
+    rows, lacks = combine(settings)
     store.write(given.table, rows, {name: str(value) for name, value in chosen.items()})
-    text = report(store.read(given.table))
+    text = lacks + report(store.read(given.table))
     given.text.write_text(text + "\n")
     print(text)
 
