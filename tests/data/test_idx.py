@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import re
 import struct
 
 import pytest
 import torch
 
+import attribound as ab
 from attribound.data import read_idx
+from attribound.data.idx import idx_examples
 
 ARRAY = torch.arange(24, dtype=torch.uint8).reshape(2, 3, 4)
 PLAIN = b"\0\0\x08\x03" + struct.pack(">3I", 2, 3, 4) + bytes(range(24))
@@ -52,3 +55,34 @@ def test_refuses_a_damaged_file(tmp_path, content, message) -> None:
     (tmp_path / "images.gz").write_bytes(content)
     with pytest.raises(ValueError, match=f"^images.gz: .*{message}"):
         read_idx(tmp_path / "images.gz")
+
+
+def test_knows_the_official_content_however_it_was_compressed(tmp_path) -> None:
+    digest = hashlib.sha256(PLAIN).hexdigest()
+    for content in (PLAIN, gzip.compress(PLAIN, 1), gzip.compress(PLAIN, 9)):
+        (tmp_path / "images").write_bytes(content)
+        assert torch.equal(read_idx(tmp_path / "images", sha256=digest), ARRAY)
+
+
+def test_refuses_a_file_of_another_data_set(tmp_path) -> None:
+    """MNIST and Fashion-MNIST have the same file names: one changed byte is another data set."""
+    (tmp_path / "images").write_bytes(PLAIN[:-1] + b"\xff")
+    digest = hashlib.sha256(PLAIN).hexdigest()
+    with pytest.raises(ab.InputError, match=f"images: expected the official content .*{digest}"):
+        read_idx(tmp_path / "images", sha256=digest)
+
+
+def test_images_and_labels_make_examples() -> None:
+    data = idx_examples("tiny", ARRAY, torch.tensor([2, 0], dtype=torch.uint8))
+    assert data.shape == (1, 3, 4)
+    assert data.classes == ("0", "1", "2")
+    assert torch.equal(data[1][0], ARRAY[1:] / 255)
+    assert len(idx_examples("none", ARRAY[:0], torch.zeros(0, dtype=torch.uint8))) == 0
+
+
+def test_refuses_labels_as_images() -> None:
+    labels = torch.zeros(2, dtype=torch.uint8)
+    with pytest.raises(
+        ab.InputError, match=r"tiny: expected images .* got shapes \(2,\) and \(2, 3, 4"
+    ):
+        idx_examples("tiny", labels, ARRAY)

@@ -46,7 +46,7 @@ def test_every_activation_is_a_module_of_its_own() -> None:
     assert len({id(layer) for layer in net}) == 8
 
 
-@pytest.mark.parametrize("widths", [(0, (3,), 2), (4, (3, 0), 2), (4, (3,), 0)])
+@pytest.mark.parametrize("widths", [(0, (3,), 2), (4, (3, 0), 2), (4, (3,), 0), (4.0, (3,), 2)])
 def test_refuses_empty_layers(widths) -> None:
     with pytest.raises(ab.InputError, match="widths: expected 1 or more in every layer"):
         MLP(*widths)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from torch import nn
 
 from attribound.errors import InputError
+from attribound.models.settings import SOFTPLUS, is_count
 
 
 class MLP(nn.Sequential):
@@ -29,10 +30,10 @@ class MLP(nn.Sequential):
         features: int = 784,
         hidden: Sequence[int] = (100, 100),
         classes: int = 10,
-        activation: Callable[[], nn.Module] = lambda: nn.Softplus(beta=20.0),
+        activation: Callable[[], nn.Module] = SOFTPLUS,
     ) -> None:
         widths = [features, *hidden, classes]
-        if min(widths) < 1:
+        if not all(map(is_count, widths)):
             raise InputError(
                 "widths",
                 expected="1 or more in every layer",

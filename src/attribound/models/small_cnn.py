@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Literal
 
 from torch import nn
 
-from attribound.errors import InputError
-
-Pooling = Literal["average", "max"]
+from attribound.models.settings import SOFTPLUS, Pooling, check_count, check_pooling
 
 
 class SmallCNN(nn.Sequential):
@@ -29,23 +26,14 @@ class SmallCNN(nn.Sequential):
 
     def __init__(
         self,
-        activation: Callable[[], nn.Module] = lambda: nn.Softplus(beta=20.0),
+        activation: Callable[[], nn.Module] = SOFTPLUS,
         pooling: Pooling = "average",
         classes: int = 10,
     ) -> None:
         super().__init__()
-        pools: dict[str, Callable[[int], nn.Module]] = {
-            "average": nn.AvgPool2d,
-            "max": nn.MaxPool2d,
-        }
-        if pooling not in pools:
-            raise InputError(
-                "pooling",
-                expected="'average' or 'max'",
-                got=repr(pooling),
-                remedy="use 'average': the bounds refuse max-pooling",
-            )
-        pool = pools[pooling]
+        check_pooling(pooling)
+        check_count("classes", classes, "e.g. SmallCNN(classes=10)")
+        pool: Callable[[int], nn.Module] = nn.AvgPool2d if pooling == "average" else nn.MaxPool2d
         self.feature_extractor = nn.Sequential(
             OrderedDict(
                 conv1=nn.Conv2d(1, 32, 3),

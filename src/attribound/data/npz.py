@@ -1,0 +1,77 @@
+"""Arrays saved by NumPy, as one ``.npz`` file."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attribound.data.examples import InMemory
+from attribound.data.splits import Split, whole
+from attribound.data.values import array_examples
+from attribound.errors import InputError
+
+_VALUES = ("x", "X", "images", "data", "features")
+_LABELS = ("y", "labels", "target", "targets")
+_CLASSES = ("classes", "class_names")
+
+
+def read_npz(path: Path, split: Split | None) -> InMemory:
+    """Arrays ``x`` and ``y``, or ``x_test`` and ``y_test`` (``x_train``, ``y_train``).
+
+    Also under the names ``images``, ``data``, ``features`` and ``labels``,
+    ``target``, the split before or after; the names of the classes may be there
+    as ``classes``. Pickled objects are refused.
+
+    Raises:
+        InputError: the file is damaged, or has other arrays.
+    """
+    try:
+        # Opened here: NumPy leaves its own file open if the archive is damaged.
+        with path.open("rb") as stream:
+            # What is no zip archive NumPy would take for a single array.
+            zipfile.ZipFile(stream).close()
+            stream.seek(0)
+            return _examples(path, np.load(stream, allow_pickle=False), split)
+    except InputError:
+        raise
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(
+            str(path),
+            expected="a whole .npz file without pickled objects",
+            got=str(error),
+            remedy="save it again with numpy.savez, numbers as numbers and names as text arrays",
+        ) from error
+
+
+def _examples(path: Path, file: Any, split: Split | None) -> InMemory:
+    part = split or "test"
+    values = _first(file, _of_part(_VALUES, part))
+    labels = _first(file, _of_part(_LABELS, part))
+    if values is None and labels is None:
+        other = "train" if part == "test" else "test"
+        if _first(file, _of_part(_VALUES, other)) is None:
+            whole(str(path), split)
+            values, labels = _first(file, _VALUES), _first(file, _LABELS)
+    if values is None or labels is None:
+        raise InputError(
+            str(path),
+            expected=f"arrays x and y, or x_{part} and y_{part}",
+            got=", ".join(file.files) or "nothing",
+            remedy="save it with numpy.savez(path, x=..., y=...)",
+        )
+    names = _first(file, _CLASSES)
+    classes = None if names is None else [str(name) for name in file[names]]
+    return array_examples(path.stem, file[values], file[labels], classes)
+
+
+def _of_part(names: Sequence[str], part: str) -> list[str]:
+    return [*(f"{name}_{part}" for name in names), *(f"{part}_{name}" for name in names)]
+
+
+def _first(file: Any, names: Iterable[str]) -> str | None:
+    return next((name for name in names if name in file.files), None)

@@ -1,0 +1,194 @@
+"""Parquet files with a column of labels, and an image column or feature columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attribound.data.examples import Examples, numbered_classes
+from attribound.data.images import Encoded, Images, common_frame, no_images
+from attribound.data.packages import package
+from attribound.data.splits import Split, whole
+from attribound.data.values import array_examples, label_numbers
+from attribound.errors import InputError
+
+_LABELS = ("label", "labels", "target", "y", "class")
+_IMAGES = ("image", "img")
+_PARTS = {"train": ("train",), "test": ("test", "validation", "val")}
+
+
+def parquet_files(path: Path, split: Split | None) -> list[Path]:
+    """The files of a part: ``path``, or those in this folder whose names begin with the split.
+
+    As Hugging Face lays data sets out, they may also be in the folder ``data``.
+
+    Raises:
+        InputError: there is no such part.
+    """
+    if path.is_file():
+        if not path.name.startswith(_PARTS[split or "test"]):
+            whole(str(path), split)
+        return [path]
+    files = sorted([*path.glob("*.parquet"), *path.glob("data/*.parquet")])
+    known = [file for file in files if file.name.startswith(sum(_PARTS.values(), ()))]
+    if not known:
+        whole(str(path), split)
+        return files
+    for prefix in _PARTS[split or "test"]:
+        if part := [file for file in known if file.name.startswith(prefix)]:
+            return part
+    raise InputError(
+        str(path),
+        expected=f"a file {split or 'test'}*.parquet",
+        got=", ".join(file.name for file in known),
+        remedy="choose another split, or pass the path of one file",
+    )
+
+
+def read_parquet(name: str, files: Sequence[Path], size: int | None) -> Examples:
+    """The rows of ``files``, one after another.
+
+    Labels are in ``label`` (or ``labels``, ``target``, ``y``, ``class``): whole
+    numbers from 0, or texts, whose order numbers them. Images are in ``image``
+    (or ``img``), JPEG or PNG bytes, also as Hugging Face stores them; without such
+    a column every other column is a feature (a number) or a list of them.
+
+    Raises:
+        InputError: a file is damaged, or the columns are something else.
+    """
+    table = _table(name, files)
+    label = next((column for column in _LABELS if column in table.column_names), None)
+    if label is None:
+        raise InputError(
+            name,
+            expected=f"a column of labels ({', '.join(_LABELS)})",
+            got=", ".join(table.column_names),
+            remedy="rename the column that has the class",
+        )
+    for column in table.column_names:
+        if missing := table[column].null_count:
+            raise InputError(
+                name,
+                expected="a value in every row",
+                got=f"{missing} missing in column {column!r}",
+                remedy="remove or fill in these rows",
+            )
+    labels, classes = _labels(table, label)
+    image = next((column for column in _IMAGES if column in table.column_names), None)
+    if image is not None and not _is_list(table[image].type):
+        return _image_examples(name, table[image], labels, classes, size)
+    if size is not None:
+        raise no_images(name)
+    columns = [column for column in table.column_names if column != label]
+    features = [_feature(name, column, table[column]) for column in columns]
+    values = np.concatenate([np.empty((len(table), 0), np.float32), *features], axis=1)
+    return array_examples(name, values, labels, classes)
+
+
+def _table(name: str, files: Sequence[Path]) -> Any:
+    arrow = package("pyarrow", extra="data", purpose="Parquet")
+    try:
+        return arrow.concat_tables([_read(file) for file in files])
+    except arrow.ArrowInvalid as error:
+        raise InputError(
+            name,
+            expected="files with the same columns",
+            got=str(error),
+            remedy="load them one by one",
+        ) from error
+
+
+def _read(file: Path) -> Any:
+    arrow = package("pyarrow", extra="data", purpose="Parquet")
+    parquet = package("pyarrow.parquet", extra="data", purpose="Parquet")
+    try:
+        # ParquetFile reads this one file; read_table would guess columns from folder names.
+        with parquet.ParquetFile(file) as opened:
+            return opened.read()
+    except (arrow.ArrowException, OSError) as error:
+        raise InputError(
+            str(file), expected="a whole Parquet file", got=str(error), remedy="fetch it again"
+        ) from error
+
+
+def _labels(table: Any, column: str) -> tuple[np.ndarray[Any, Any], list[str] | None]:
+    arrow = package("pyarrow", extra="data", purpose="Parquet")
+    kind = table[column].type
+    if arrow.types.is_dictionary(kind):
+        kind = kind.value_type
+    if arrow.types.is_string(kind) or arrow.types.is_large_string(kind):
+        classes, numbers = np.unique(np.array(table[column].to_pylist(), str), return_inverse=True)
+        return numbers, classes.tolist()
+    return table[column].to_numpy(), _hugging_face_classes(table.schema.metadata, column)
+
+
+def _hugging_face_classes(metadata: dict[bytes, bytes] | None, column: str) -> list[str] | None:
+    """The names of the classes, as ``datasets`` writes them beside the data."""
+    try:
+        described = json.loads((metadata or {})[b"huggingface"])
+        return [str(name) for name in described["info"]["features"][column]["names"]]
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _image_examples(
+    name: str,
+    column: Any,
+    labels: np.ndarray[Any, Any],
+    classes: list[str] | None,
+    size: int | None,
+) -> Images:
+    arrow = package("pyarrow", extra="data", purpose="Parquet")
+    kind = column.type
+    if arrow.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
+        contents = [row["bytes"] for row in column.to_pylist()]
+    elif arrow.types.is_binary(kind) or arrow.types.is_large_binary(kind):
+        contents = column.to_pylist()
+    else:
+        contents = [None]
+    if any(not isinstance(content, bytes) for content in contents):
+        raise InputError(
+            name,
+            expected="images as bytes of JPEG or PNG files",
+            got=f"{kind}",
+            remedy="store the files' contents in the column, not their paths",
+        )
+    images = [Encoded(f"{name}, row {row}", content) for row, content in enumerate(contents)]
+    numbers = label_numbers(name, labels)
+    frame = common_frame(name, images, size)
+    return Images(name, images, numbers, classes or numbered_classes(name, numbers), frame)
+
+
+def _is_list(kind: Any) -> bool:
+    types = package("pyarrow", extra="data", purpose="Parquet").types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _feature(name: str, column: str, values: Any) -> np.ndarray[Any, Any]:
+    """One column as ``(rows, 1)``, a column of lists as ``(rows, length)``."""
+    types = package("pyarrow", extra="data", purpose="Parquet").types
+    rows, kind, flat = len(values), values.type, values
+    if _is_list(kind):
+        compute = package("pyarrow.compute", extra="data", purpose="Parquet")
+        lengths = set(compute.list_value_length(values).to_pylist())
+        if len(lengths) > 1:
+            raise InputError(
+                name,
+                expected=f"lists of one length in column {column!r}",
+                got=f"lengths from {min(lengths)} to {max(lengths)}",
+                remedy="pad or cut them",
+            )
+        flat, kind = values.combine_chunks().flatten(), kind.value_type
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+        raise InputError(
+            name,
+            expected="numbers in every feature column",
+            got=f"{values.type} in column {column!r}",
+            remedy="drop the column, or encode it as numbers",
+        )
+    array: np.ndarray[Any, Any] = np.asarray(flat.to_numpy(zero_copy_only=False), np.float32)
+    return array.reshape(rows, -1) if rows else np.empty((0, 1), np.float32)

@@ -1,0 +1,172 @@
+"""Networks in files: weights and config together, never a pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import Tensor, nn
+
+from attribound.errors import InputError, ModelError
+from attribound.models.config import Config, build, config_from_json, normalised
+from attribound.models.normalisation import Normalised
+
+#: The key of the config, as JSON text, in the metadata of the file.
+KEY = "attribound.config"
+
+
+def save(model: nn.Module, config: Config, path: str | Path) -> None:
+    """Write the weights of ``model`` and its ``config`` to one safetensors file.
+
+    The file is complete or not there: it is written beside ``path`` and then moved.
+    A model that is not what ``config`` builds is refused, e.g. a smooth copy with the
+    config of its original: it would come back as another function.
+    """
+    with torch.device("meta"):
+        wanted = build(config)
+    got = str(model)
+    if got != str(wanted):
+        raise ModelError(
+            "model",
+            expected=f"what its config builds, {_first_difference(str(wanted), got)}",
+            got=_first_difference(got, str(wanted)),
+            remedy="save the module that build(config) gave, before it is wrapped or smoothed",
+        )
+    network = model[1] if isinstance(model, Normalised) else model
+    weights = {
+        name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()
+    }
+    # "format" is what other readers of safetensors look for.
+    metadata = {"format": "pt", KEY: json.dumps(config.to_json(), allow_nan=False)}
+    _write(Path(path), to_bytes(weights, metadata))
+
+
+def load(path: str | Path, config: Config | None = None) -> nn.Module:
+    """The network stored at ``path``, in eval mode, on the CPU, in the dtype it was saved in.
+
+    Args:
+        path: a safetensors file with the weights of the network behind any normalisation.
+        config: for files without one, such as weights published by others.
+
+    Raises:
+        InputError: the file is no safetensors file or truncated; has no config, or not
+            this one; or names, shapes and dtypes of its weights are not the network's.
+            Changed bytes inside a weight are not noticed: compare checksums for that.
+    """
+    path = Path(path)
+    stored, weights = _read(path)
+    config = _agree(path.name, stored, config)
+    with torch.device("meta"):  # nothing is drawn that the file replaces
+        network = config.network()
+    _check(path.name, weights, network.state_dict())
+    network.load_state_dict(weights, assign=True)
+    return normalised(config, network).to(_dtype(weights)).eval()
+
+
+def _write(path: Path, content: bytes) -> None:
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with unfinished.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> tuple[Config | None, dict[str, Tensor]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            text = (file.metadata() or {}).get(KEY)
+            # Copies: the file may be changed while its network is in use.
+            weights = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise InputError(
+            path.name,
+            expected="a whole safetensors file",
+            got=str(error),
+            remedy="fetch or save it again; pickled checkpoints are not read",
+        ) from error
+    return None if text is None else _parse(path.name, text), weights
+
+
+def _parse(name: str, text: str) -> Config:
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"config in {name}",
+            expected="JSON",
+            got=f"{text!r} ({error})",
+            remedy="save the network again",
+        ) from error
+    return config_from_json(data)
+
+
+def _agree(name: str, stored: Config | None, given: Config | None) -> Config:
+    config = stored or given
+    if config is None:
+        raise InputError(
+            name,
+            expected="a config in the file or as argument",
+            got="neither",
+            remedy="say what the weights belong to, e.g. load(path, ResNet18Config())",
+        )
+    if given not in (None, config):
+        raise InputError(
+            name,
+            expected=str(given),
+            got=f"a file of {config}",
+            remedy="leave the config out, to get the network that was saved",
+        )
+    return config
+
+
+def _check(name: str, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
+    """Refuse weights whose names, shapes and dtypes are not those wanted."""
+    differing = [
+        key
+        for key in [*wanted, *sorted(weights.keys() - wanted.keys())]
+        if _describe(weights.get(key)) != _describe(wanted.get(key))
+    ]
+    if differing:
+        first = differing[0]
+        raise InputError(
+            name,
+            expected=f"{_describe(wanted.get(first))} as {first!r}",
+            got=f"{_describe(weights.get(first))}, and {len(differing) - 1} more that differ",
+            remedy="the weights belong to another network: check its config",
+        )
+    dtypes = sorted({str(w.dtype) for w in weights.values() if w.is_floating_point()})
+    if len(dtypes) != 1:
+        raise InputError(
+            name,
+            expected="weights of one floating-point dtype",
+            got=", ".join(dtypes),
+            remedy="convert the network, e.g. model.float(), and save it again",
+        )
+
+
+def _dtype(weights: Mapping[str, Tensor]) -> torch.dtype:
+    return next(w.dtype for w in weights.values() if w.is_floating_point())
+
+
+def _describe(weight: Tensor | None) -> str:
+    if weight is None:
+        return "nothing"
+    kind = "floats" if weight.is_floating_point() else str(weight.dtype)
+    return f"{kind} of shape {tuple(weight.shape)}"
+
+
+def _first_difference(text: str, other: str) -> str:
+    """The first line of ``text`` that is not the same in ``other``."""
+    lines, others = text.splitlines(), [*other.splitlines(), None]
+    pairs = zip([*lines, "nothing more"], others, strict=False)
+    return next((line.strip() for line, there in pairs if line != there), "nothing more")
