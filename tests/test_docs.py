@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
 import pytest
+
+from attribound.data import NAMES
+from attribound.models import config_from_json
 
 ROOT = Path(__file__).resolve().parents[1]
 spec = importlib.util.spec_from_file_location("render", ROOT / "docs" / "render.py")
@@ -40,10 +44,47 @@ def test_the_readme_has_the_claims_of_the_code() -> None:
     assert part("claims") == render.claims()
 
 
-def test_the_guide_runs() -> None:
-    printed = render.run((ROOT / "docs" / "guide.md").read_text())
-    assert "relu in '1' (ReLU)" in printed
-    assert "derivatives that agree with finite differences" in printed
+#: What the snippets of a page print, among other things.
+PAGES = {
+    "guide": ["relu in '1' (ReLU)", "derivatives that agree with finite differences", "certified"],
+    "calibration": [
+        "claim: calibrated",
+        "calibration samples: expected 19 or more for alpha=0.05",
+        "attribution: expected IntegratedGradients(",
+    ],
+    "models": ["same logits: True", "relu in 'act1' (ReLU)", "SmoothResNet18"],
+    "data": [
+        "examples of shape (1, 8, 8), 10 classes",
+        "mnist: expected t10k-images-idx3-ubyte.gz in ",
+        "pass size= to scale and crop",
+        "Images('pets', 6 examples of shape (3, 28, 28), 2 classes)",
+        "50 25 25 ('left', 'right')",
+    ],
+}
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / f"{name}.md").read_text()
+
+
+@pytest.mark.parametrize(("name", "expected"), PAGES.items(), ids=PAGES)
+def test_pages_run_and_show_what_they_say(name, expected) -> None:
+    printed = render.run(page(name))
+    for words in expected:
+        assert words in printed
+    if name == "calibration":
+        shares = [int(share) for share in re.findall(r"bound held for (\d+)%", printed)]
+        assert shares[0] < shares[1]
+
+
+def test_the_json_of_models_is_a_config() -> None:
+    (shown,) = re.findall(r"```json\n(.*?)```", page("models"), re.DOTALL)
+    data = json.loads(shown)
+    assert config_from_json(data).to_json() == data
+
+
+def test_the_data_page_names_every_data_set() -> None:
+    assert tuple(re.findall(r"^\| `([\w-]+)` \|", page("data"), re.MULTILINE)) == NAMES
 
 
 def test_a_part_that_is_missing_is_an_error() -> None:
