@@ -83,7 +83,7 @@ def _leaves(
     forward = type(module).forward
     active = getattr(module, "smoothing", None)
     if isinstance(active, Smoothing):  # attribound.smooth: the forward of its kind, intercepted
-        smoothing, forward = active, module.kind.forward  # type: ignore[union-attr]
+        smoothing, forward = active, getattr(module, "kind", nn.Module).forward
     if module._forward_hooks or module._forward_pre_hooks:
         raise _refused(_title(name, module), "a module with forward hooks")
     if isinstance(module, nn.Sequential) and forward is nn.Sequential.forward:

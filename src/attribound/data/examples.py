@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor
@@ -133,7 +133,7 @@ def arrays(dataset: Dataset[tuple[Tensor, int]], *, limit_gib: float = 4) -> tup
         dataset = dataset.dataset.select(torch.as_tensor(list(dataset.indices), dtype=torch.int64))
     if not isinstance(dataset, Examples):
         # Subscripting until IndexError is the protocol of map-style data sets.
-        pairs = list(dataset)  # type: ignore[call-overload]
+        pairs = list(cast("Iterable[tuple[Tensor, int]]", dataset))
         return torch.stack([x for x, _ in pairs]), torch.tensor([int(y) for _, y in pairs])
     size = 4 * len(dataset) * torch.Size(dataset.shape).numel() / _GIB
     if size > limit_gib:

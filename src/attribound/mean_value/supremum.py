@@ -66,8 +66,8 @@ class Climb:
         risen = torch.ones_like(best, dtype=torch.bool)
         slope = torch.zeros_like(start)
         height = self._height(here.jacobian, worst)
-        for number in range(rounds):
-            if risen.any():
+        for _ in range(rounds):
+            if risen.any():  # of these, and only these, ``here`` is the Jacobian at z
                 anew = self._slope(z, here.jacobian, worst)
                 slope = torch.where(per_example(risen, slope), anew, slope)
                 products += 3
@@ -94,8 +94,6 @@ class Climb:
             worst = torch.where(per_example(risen, worst), push, worst)
             height = torch.maximum(height, rough)
             step = torch.where(risen, step, step / 2)
-            if number + 1 < rounds and not bool(risen.all()):
-                here = self._linearize(z)
         return Supremum(best, products)
 
     @staticmethod
