@@ -66,6 +66,19 @@ def test_costs_count_model_gradients() -> None:
     assert Distance().cost(problem()) == 6  # three points, value and product
 
 
+def test_the_clean_prediction_is_computed_once() -> None:
+    model, x = cases.image()
+    calls = []
+    model.register_forward_hook(lambda *_: calls.append(1))
+    attribution = ab.Saliency(model)
+    task = Problem(attribution, x, torch.zeros(3, dtype=torch.long), x)
+    for _ in range(4):
+        PredictionLoss("kl").evaluate(task, x + 0.1, slope=True)
+    assert len(calls) == 5
+    assert torch.equal(task.clean_logits, model(x))
+    assert not task.clean_logits.requires_grad
+
+
 def test_refuses_an_unknown_loss() -> None:
     with pytest.raises(ab.InputError, match="loss: expected one of cross_entropy, kl, margin"):
         PredictionLoss("hinge")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -48,6 +49,12 @@ class Problem:
                 remedy="pass FunctionAttribution(fn, model=...)",
             )
         return self.attribution.classifier
+
+    @cached_property
+    def clean_logits(self) -> Tensor:
+        """The logits of ``x``, computed when first asked for."""
+        with torch.no_grad():
+            return self.classifier.logits(self.x)
 
 
 class Objective(ABC):
@@ -106,12 +113,10 @@ class PredictionLoss(Objective):
 
     def evaluate(self, problem: Problem, points: Tensor, *, slope: bool) -> Evaluation:
         """The loss and its gradient."""
-        classifier = problem.classifier
-        with torch.no_grad():
-            clean = classifier.logits(problem.x) if self.name == "kl" else problem.x
+        clean = problem.clean_logits if self.name == "kl" else problem.x
         with torch.set_grad_enabled(slope):
             leaf = points.detach().requires_grad_(slope)
-            score = LOSSES[self.name](classifier.logits(leaf), clean, problem.target)
+            score = LOSSES[self.name](problem.classifier.logits(leaf), clean, problem.target)
         steep = torch.autograd.grad(score.sum(), leaf)[0] if slope else None
         return Evaluation(score.detach(), steep, score.detach())
 

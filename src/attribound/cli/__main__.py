@@ -1,0 +1,5 @@
+"""``python -m attribound.cli`` is ``attribound``."""
+
+from attribound.cli import main
+
+main()

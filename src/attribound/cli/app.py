@@ -1,0 +1,67 @@
+"""The root of the command line: its commands, and what every one of them does with errors.
+
+Exit codes: 0 done; 1 done, and the answer is no (a measurement differs) or an error in
+attribound itself; 2 unusable input or a failed training, said in one line; 130 Ctrl-C,
+143 termination.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from attribound.cli import audit, runs, train, zoo
+from attribound.errors import AttriboundError
+
+UNUSABLE = 2
+INTERRUPTED = 130
+
+
+class Readable(TyperGroup):
+    """Commands whose expected errors are one line on standard error, not a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except (AttriboundError, OSError) as error:
+            typer.echo(f"attribound: {error}", err=True)
+            raise typer.Exit(UNUSABLE) from error
+        except KeyboardInterrupt as error:
+            typer.echo("attribound: interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from error
+
+
+app = typer.Typer(
+    cls=Readable,
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+    help="How far can an attacker move the explanations of a classifier?",
+    epilog="Exit codes: 0 done; 1 the answer is no, or a bug; 2 unusable input, said in one "
+    "line; 130 Ctrl-C; 143 termination.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"attribound {importlib.metadata.version('attribound')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Options of ``attribound`` itself."""
+
+
+app.command("train")(train.train)
+app.command("audit", epilog=audit.EXIT_CODES)(audit.audit)
+app.command("runs")(runs.runs)
+app.add_typer(zoo.app, name="zoo")

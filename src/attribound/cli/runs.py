@@ -1,0 +1,101 @@
+"""``attribound runs``: the runs in a folder, how far each is, and how to go on."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from attribound.errors import AttriboundError, InputError
+from attribound.evaluation.store import Run, is_run
+
+_WIDE = 200  # a file or a pipe has no width to fit
+_HEADER = ("run", "samples", "model", "data", "attributions", "balls", "created", "state")
+
+
+def runs(
+    folder: Annotated[Path, typer.Argument(help="A folder with runs in it, or a run.")] = Path(
+        "runs"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
+) -> None:
+    """List the runs in a folder and those below it.
+
+    A run with torn or foreign files is listed with what is wrong.
+    """
+    if not folder.is_dir():
+        raise InputError(
+            str(folder),
+            expected="a folder",
+            got="none",
+            remedy="name the folder that the runs are in: attribound runs FOLDER",
+        )
+    found = [_described(path) for path in sorted(_runs(folder))]
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+    elif not found:
+        typer.echo(f"no runs in {folder}")
+    else:
+        _print(found)
+
+
+def _runs(folder: Path) -> Iterator[Path]:
+    """Folders with a run; what is inside a run is not searched."""
+    if is_run(folder):
+        yield folder
+        return
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            yield from _runs(path)
+
+
+def _described(path: Path) -> dict[str, Any]:
+    try:
+        run = Run.open(path)
+    except AttriboundError as error:
+        return {"run": str(path), "state": f"damaged: {error}", "finished": False}
+    manifest = run.manifest
+    settings = manifest.settings
+    done = sum(manifest.size(number) for number in run.done())
+    resume = f"attribound audit --out {shlex.quote(str(path))} --resume"
+    return {
+        "run": str(path),
+        "samples": f"{done}/{manifest.samples}",
+        "model": settings.get("model"),
+        "data": settings.get("data"),
+        "attributions": ", ".join(_attribution(each) for each in settings.get("attributions", ())),
+        "balls": "; ".join(_ball(each) for each in settings.get("balls", ())),
+        "created": manifest.created,
+        "state": "finished" if run.finished else f"go on with: {resume}",
+        "finished": run.finished,
+    }
+
+
+def _attribution(settings: dict[str, Any]) -> str:
+    return str(settings.get("label") or settings.get("kind"))
+
+
+def _ball(settings: dict[str, Any]) -> str:
+    radii = ", ".join(f"{epsilon:g}" for epsilon in settings.get("epsilons", ()))
+    return f"{settings.get('norm')} {radii}"
+
+
+def _print(found: list[dict[str, Any]]) -> None:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in _HEADER:
+        table.add_column(name, overflow="fold")
+    for each in found:
+        # As texts: nothing in a name is read as markup.
+        table.add_row(*[Text(str(each.get(name, ""))) for name in _HEADER])
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_WIDE)
+    console.print(table)

@@ -1,0 +1,63 @@
+"""The inner maximisation: objectives whose x' is found by the attack engine."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from attribound.attacks.engine import Search
+from attribound.attacks.objectives import Objective as Climbed
+from attribound.attacks.objectives import Problem
+from attribound.attacks.steps import Ascend, InBall, Start
+from attribound.attributions import Saliency
+from attribound.frozen import frozen
+from attribound.models.settings import check_count
+from attribound.scoring.modes import eval_mode
+from attribound.training.checks import check_positive
+from attribound.training.objective import Objective
+from attribound.training.step import Step
+
+
+@dataclass(frozen=True)
+class Adversarial(Objective):
+    """An objective whose x' is the last iterate of projected ascent inside the ball.
+
+    The model is attacked in eval mode with frozen parameters; nothing is checked or
+    judged afterwards, so that an attack costs its own passes and no more.
+
+    Attributes:
+        steps: of the ascent.
+        step_size: in the ball's norm; default 2.5 epsilon / steps.
+        start: where it begins.
+    """
+
+    steps: int = 10
+    step_size: float | None = None
+    start: ClassVar[Start] = InBall()
+
+    def __post_init__(self) -> None:
+        """Refuse an attack that does not move."""
+        check_count("steps", self.steps, "of the inner attack, e.g. steps=10")
+        if self.step_size is not None:
+            check_positive("step_size", self.step_size, "leave it out for 2.5 epsilon / steps")
+
+    @abstractmethod
+    def climbed(self, step: Step) -> Climbed:
+        """What the attack makes large; called in eval mode with frozen parameters."""
+
+    def attack(self, step: Step) -> Tensor:
+        """The last iterate."""
+        x = step.x.detach()
+        with eval_mode(step.model), frozen(step.model):
+            # No attribution is asked for; the problem wants one that knows the classifier.
+            problem = Problem(Saliency(step.model), x, step.y, clean=x.new_empty(0))
+            search = Search(
+                self.climbed(step), Ascend(self.step_size), (self.start,), "last", self.steps
+            )
+            found = search.run(problem, step.ball, step.seed, progress=False)
+        if found.interrupted:  # training has no use for half an attack
+            raise KeyboardInterrupt
+        return (x + found.delta).detach()

@@ -1,0 +1,147 @@
+"""The leaderboard: all models side by side, from their cards only."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import groupby
+
+from attribound.errors import InputError
+from attribound.zoo.comparison import numbers
+from attribound.zoo.record import Card
+
+#: By what it can be sorted, best first; ties by name.
+SORTS = ("kendall", "top_k", "pearson", "cosine", "clean", "attacked", "name")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model; shares and correlations as numbers, None where nothing could be compared."""
+
+    name: str
+    data: str
+    method: str
+    network: str
+    clean: float
+    attacked: float
+    attack: str
+    top_k: float | None
+    kendall: float | None
+    pearson: float | None
+    cosine: float | None
+    epochs: int
+    cpu_minutes: float
+
+
+def rows(cards: Iterable[Card], sort: str = "kendall") -> list[Row]:
+    """A row for each card: data sets by name, in each the best first.
+
+    Raises:
+        InputError: it cannot be sorted by that.
+    """
+    if sort not in SORTS:
+        raise InputError(
+            "sort", expected=f"one of {', '.join(SORTS)}", got=repr(sort), remedy="choose one"
+        )
+
+    def order(row: Row) -> tuple[object, ...]:
+        value = None if sort == "name" else getattr(row, sort)
+        return (row.data, value is None, 0.0 if value is None else -value, row.name)
+
+    return sorted(map(_row, cards), key=order)
+
+
+def _row(card: Card) -> Row:
+    measured = {name: number.value for name, number in numbers(card.measured).items()}
+    predictions = card.measured.protocol.predictions
+    return Row(
+        name=card.name,
+        data=card.data,
+        method=card.method,
+        network=str(card.network.get("architecture")),
+        clean=measured["clean"],
+        attacked=measured["attacked"],
+        attack=f"{predictions.ball.norm} {predictions.ball.epsilon:.3g}",
+        top_k=measured.get("top_k"),
+        kendall=measured.get("kendall"),
+        pearson=measured.get("pearson"),
+        cosine=measured.get("cosine"),
+        epochs=card.epochs,
+        cpu_minutes=card.cpu_seconds / 60,
+    )
+
+
+HEADER = (
+    "model",
+    "network",
+    "clean",
+    "under PGD",
+    "top-k",
+    "Kendall",
+    "Pearson",
+    "cosine",
+    "epochs",
+    "CPU min",
+)
+
+
+def cells(row: Row) -> list[str]:
+    """A row as it is printed, under :data:`HEADER`."""
+    alike = (row.top_k, row.kendall, row.pearson, row.cosine)
+    return [
+        row.name,
+        row.network,
+        f"{row.clean:.2%}",
+        f"{row.attacked:.2%} ({row.attack})",
+        *("-" if value is None else f"{value:.3f}" for value in alike),
+        str(row.epochs),
+        f"{row.cpu_minutes:.0f}",
+    ]
+
+
+def by_data(found: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """Rows in groups of one data set."""
+    return [(data, list(group)) for data, group in groupby(found, key=lambda row: row.data)]
+
+
+def markdown(cards: Iterable[Card], sort: str = "kendall") -> str:
+    """The leaderboard as Markdown: a table for each data set, with how it was measured."""
+    parts = []
+    own = {card.name: card for card in cards}
+    for data, group in by_data(rows(own.values(), sort)):
+        lines = [f"### {data}", ""]
+        lines += [how(own[row.name]) for row in group[:1]] + [""]
+        lines += [f"| {' | '.join(HEADER)} |", f"|{'---|' * 2}{'---:|' * (len(HEADER) - 2)}"]
+        lines += [f"| {' | '.join([f'`{row.name}`', *cells(row)[1:]])} |" for row in group]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def how(card: Card) -> str:
+    """One sentence: how the numbers of a card were measured."""
+    measured, protocol = card.measured, card.measured.protocol
+    one, other = protocol.predictions, protocol.attributions
+    text = (
+        f"Clean: {measured.clean.n:,} test images. PGD-{one.steps}, {one.ball.norm} "
+        f"{one.ball.epsilon:.3g}: {measured.attacked.n:,} images."
+    )
+    if measured.similarity is None:
+        return text
+    name = other.explanation.method.replace("_", " ")
+    nodes = f" of {other.explanation.steps} steps" if "integrated" in name else ""
+    return (
+        f"{text} Attributions ({name}{nodes}) under IFIA top-{other.k} with {other.steps} steps, "
+        f"{other.ball.norm} {other.ball.epsilon:.3g}: the first {measured.similarity.n} images "
+        "classified correctly."
+    )
+
+
+def to_csv(cards: Iterable[Card], sort: str = "kendall") -> str:
+    """The leaderboard as CSV, numbers in full."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [field.name for field in fields(Row)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in rows(cards, sort))
+    return out.getvalue()

@@ -1,0 +1,51 @@
+"""Where models lie: in the package, in directories of the user, in a source checkout."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+from attribound.data.packages import package
+
+PACKAGED = Path(__file__).parent / "models"
+
+
+def places() -> tuple[Path, ...]:
+    """The directories searched, first to last; those of the user need not exist.
+
+    The package's own come first, so that no directory can replace a model under
+    its name.
+    """
+    found = [PACKAGED]
+    chosen = os.environ.get("ATTRIBOUND_ZOO")
+    if chosen:
+        found.append(Path(chosen).expanduser())
+    cache = cache_directory()
+    if cache is not None:
+        found.append(cache)
+    checkout = PACKAGED.parent.parent.parent.parent  # .../src/attribound/zoo/models
+    if (checkout / "pyproject.toml").is_file():
+        found.append(checkout / "zoo" / "models")
+    return tuple(found)
+
+
+def cache_directory() -> Path | None:
+    """``zoo`` in the platform's cache directory; None without the package that knows it."""
+    if importlib.util.find_spec("platformdirs") is None:
+        return None
+    dirs = package("platformdirs", extra="data", purpose="the cache directory")
+    return Path(dirs.user_cache_path("attribound", appauthor=False)) / "zoo"
+
+
+def own_directory() -> Path:
+    """Where a user's files go: ``ATTRIBOUND_ZOO``, else the platform's cache directory."""
+    chosen = os.environ.get("ATTRIBOUND_ZOO")
+    if chosen:
+        return Path(chosen).expanduser()
+    return cache_directory() or Path.home() / ".cache" / "attribound" / "zoo"
+
+
+def find(file: str) -> Path | None:
+    """The first place's ``file``; None if no place has it."""
+    return next((place / file for place in places() if (place / file).is_file()), None)

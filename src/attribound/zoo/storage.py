@@ -1,0 +1,85 @@
+"""Cards as JSON files: read strictly, written whole."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from attribound.data.packages import package
+from attribound.errors import InputError
+from attribound.zoo.record import Card
+
+
+def read_card(path: Path) -> Card:
+    """The card in a JSON file.
+
+    Raises:
+        InputError: a key is unknown or missing, or a value not of its type: numbers
+            must be numbers.
+    """
+    return parse_card(path.read_bytes(), path.name)
+
+
+def parse_card(text: str | bytes, subject: str) -> Card:
+    """The card that is ``text``; errors call it ``subject``."""
+    adapter, invalid = _adapter()
+    try:
+        card: Card = adapter.validate_json(text, strict=True)
+    except invalid as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the whole file"
+        raise InputError(
+            f"card {subject}",
+            expected="every key of a card, no other, each of its type",
+            got=f"{error.error_count()} faults, first in {where}: {first['msg']}",
+            remedy="write cards with `attribound zoo add`, and read those of a newer "
+            "attribound with that one",
+        ) from error
+    return card
+
+
+def to_json(card: Card) -> str:
+    """The text of the card's file."""
+    adapter, _ = _adapter()
+    # Without warnings: values that are not of their type are an error when it is read.
+    text: bytes = adapter.dump_json(card, indent=2, warnings=False)
+    return text.decode() + "\n"
+
+
+def write_card(card: Card, path: Path) -> None:
+    """Write ``card`` to ``path``; the file is complete or not there."""
+    write_whole(path, to_json(card).encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write beside ``path``, then move there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with unfinished.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(2**20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@functools.cache
+def _adapter() -> tuple[Any, type[Any]]:
+    """Pydantic's reader of cards, and its error; on demand, for the package is an extra."""
+    pydantic = package("pydantic", extra="zoo", purpose="cards of models")
+    return pydantic.TypeAdapter(Card), pydantic.ValidationError

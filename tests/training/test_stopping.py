@@ -1,0 +1,46 @@
+"""Signals are noted once, and raise the second time."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from attribound.training.stopping import Stopped, Stopper
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_noted_the_second_stops(kind) -> None:
+    before = signal.getsignal(kind)
+    with Stopper() as stopper:
+        assert stopper.requested == 0
+        signal.raise_signal(kind)
+        assert stopper.requested == kind
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(kind)
+    assert signal.getsignal(kind) is before
+
+
+def test_handlers_are_put_back_after_an_error() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(RuntimeError, match="boom"), Stopper():
+        raise RuntimeError("boom")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_other_threads_have_no_signals() -> None:
+    found = []
+
+    def work() -> None:
+        with Stopper() as stopper:
+            found.append(stopper.requested)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [0]
+
+
+def test_stopped_knows_the_signal() -> None:
+    assert Stopped("x", signal.SIGTERM).signal == 15

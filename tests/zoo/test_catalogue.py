@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+
+import attribound as ab
+import tiny_zoo
+from attribound import zoo
+from attribound.errors import InputError
+from attribound.models import build
+from attribound.zoo import places
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp("zoo")
+    tiny_zoo.make(root)
+    tiny_zoo.make(root, "digits/at-mlp", seed=1, weights=False)
+    return root
+
+
+@pytest.fixture
+def root(made, tmp_path, monkeypatch):
+    """A zoo with one whole model and one known by its card only."""
+    shutil.copytree(made, tmp_path / "zoo")
+    monkeypatch.setattr(places, "PACKAGED", tmp_path / "package" / "models")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("ATTRIBOUND_ZOO", str(tmp_path / "zoo"))
+    return tmp_path / "zoo"
+
+
+def test_names_and_cards(root) -> None:
+    assert zoo.names() == ("digits/at-mlp", "digits/ce-mlp")
+    assert [card.seed for card in zoo.cards()] == [1, 0]
+    assert zoo.card("digits/ce-mlp").network == tiny_zoo.CONFIG.to_json()
+
+
+def test_a_model_comes_ready_to_bound(root) -> None:
+    model = zoo.load("digits/ce-mlp")
+    torch.manual_seed(0)
+    expected = build(tiny_zoo.CONFIG).eval()
+    x = torch.rand(2, 1, 8, 8)
+    assert not model.training
+    torch.testing.assert_close(model(x), expected(x))
+    assert (ab.bound(ab.Saliency(model), x, ab.L2Ball(0.01)).euclidean > 0).all()
+
+
+def test_a_changed_byte_is_refused(root) -> None:
+    file = root / "digits/ce-mlp.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"expected a file with sha256 .* the file is damaged"):
+        zoo.load("digits/ce-mlp")
+
+
+def test_weights_that_are_elsewhere_are_named(root) -> None:
+    wanted = zoo.card("digits/at-mlp").weights
+    with pytest.raises(InputError, match="weights of digits/at-mlp: expected") as error:
+        zoo.load("digits/at-mlp")
+    for words in (wanted.sha256, f"{wanted.bytes:,} bytes", f"{root}/digits/at-mlp.safetensors"):
+        assert words in str(error.value)
+
+
+def test_without_a_directory_of_their_own_the_cache_is_named(root, monkeypatch, tmp_path) -> None:
+    shutil.copytree(root, places.PACKAGED)
+    monkeypatch.delenv("ATTRIBOUND_ZOO")
+    with pytest.raises(InputError, match=f"put it at {tmp_path}/cache/attribound/zoo/digits"):
+        zoo.path("digits/at-mlp")
+
+
+def test_weights_may_lie_elsewhere_than_their_card(root, tmp_path) -> None:
+    there = tmp_path / "cache/attribound/zoo/digits"
+    there.mkdir(parents=True)
+    (root / "digits/ce-mlp.safetensors").rename(there / "ce-mlp.safetensors")
+    assert zoo.path("digits/ce-mlp") == there / "ce-mlp.safetensors"
+
+
+def test_an_unknown_name_gives_the_nearest(root) -> None:
+    with pytest.raises(InputError, match=r"such as digits/ce-mlp.*got 'digits/ce'"):
+        zoo.card("digits/ce")
+
+
+def test_a_name_cannot_lead_out_of_the_zoo(root) -> None:
+    with pytest.raises(InputError, match="expected <data>/<method>"):
+        zoo.load("../zoo/digits/ce-mlp")
+
+
+def test_a_card_under_another_name_is_refused(root) -> None:
+    (root / "digits/ce-mlp.json").rename(root / "digits/trades-mlp.json")
+    with pytest.raises(InputError, match="expected the card of digits/trades-mlp, got that of"):
+        zoo.card("digits/trades-mlp")
+
+
+def test_a_card_of_another_network_is_refused(root) -> None:
+    """With the right checksum: the card itself is wrong."""
+    path = root / "digits/ce-mlp.json"
+    path.write_text(path.read_text().replace('"softplus": 20.0', '"softplus": 5.0'))
+    with pytest.raises(InputError, match="leave the config out"):
+        zoo.load("digits/ce-mlp")
+
+
+def test_no_directory_puts_another_model_under_a_shipped_name(root) -> None:
+    tiny_zoo.make(places.PACKAGED, seed=7, weights=False)
+    assert zoo.card("digits/ce-mlp").seed == 7
+    with pytest.raises(InputError, match="of another model: replace it"):
+        zoo.load("digits/ce-mlp")
+
+
+def test_places_in_order(root, monkeypatch, tmp_path) -> None:
+    package = tmp_path / "checkout/src/attribound/zoo/models"
+    monkeypatch.setattr(places, "PACKAGED", package)
+    expected = [package, root, tmp_path / "cache/attribound/zoo"]
+    assert list(places.places()) == expected
+    package.mkdir(parents=True)
+    (tmp_path / "checkout/pyproject.toml").touch()
+    assert list(places.places()) == [*expected, tmp_path / "checkout/zoo/models"]
+
+
+def test_without_platformdirs_there_is_no_cache(root, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(places.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.delenv("ATTRIBOUND_ZOO")
+    assert places.places() == (places.PACKAGED,)
+    assert places.own_directory().parts[-3:] == (".cache", "attribound", "zoo")

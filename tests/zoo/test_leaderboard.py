@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+
+import tiny_zoo
+from attribound.errors import InputError
+from attribound.scoring import Mean, Share
+from attribound.zoo import markdown
+from attribound.zoo.leaderboard import SORTS, cells, how, rows, to_csv
+
+
+@pytest.fixture(scope="module")
+def cards(tmp_path_factory):
+    """Three cards with numbers whose order is known."""
+    made = tiny_zoo.make(tmp_path_factory.mktemp("zoo"))
+
+    def card(name: str, kendall: float | None, clean: int):
+        alike = made.measured.similarity
+        alike = None if kendall is None else replace(alike, kendall=Mean(kendall, 0.1, 5))
+        measured = replace(made.measured, similarity=alike, clean=Share(clean, 40))
+        return replace(made, name=name, data=name.partition("/")[0], measured=measured)
+
+    return [
+        card("mnist/ce", 0.9, 40),
+        card("digits/ce", 0.2, 38),
+        card("digits/none", None, 0),
+        card("digits/at", 0.7, 30),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sort", "expected"),
+    [
+        ("kendall", ["digits/at", "digits/ce", "digits/none", "mnist/ce"]),
+        ("clean", ["digits/ce", "digits/at", "digits/none", "mnist/ce"]),
+        ("name", ["digits/at", "digits/ce", "digits/none", "mnist/ce"]),
+    ],
+)
+def test_best_first_within_each_data_set(cards, sort, expected) -> None:
+    assert [row.name for row in rows(cards, sort)] == expected
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_every_sort_works(cards, sort) -> None:
+    assert len(rows(cards, sort)) == 4
+
+
+def test_refuses_to_sort_by_something_else(cards) -> None:
+    with pytest.raises(InputError, match="sort: expected one of kendall, top_k"):
+        rows(cards, "colour")
+
+
+def test_cells_show_shares_and_correlations(cards) -> None:
+    best, none = rows(cards)[0], rows(cards)[2]
+    assert cells(best)[:4] == ["digits/at", "mlp", "75.00%", "7.50% (linf 0.1)"]
+    assert cells(best)[5] == "0.700"
+    assert cells(none)[4:8] == ["-"] * 4
+
+
+def test_markdown_has_a_table_for_each_data_set(cards) -> None:
+    text = markdown(cards)
+    assert text.count("### ") == 2
+    assert "### digits\n\nClean: 40 test images. PGD-3, linf 0.1: 40 images. Attributions" in text
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in lines}) == 1
+    assert [line.split("`")[1] for line in lines if "`" in line] == [r.name for r in rows(cards)]
+
+
+def test_the_sentence_says_what_was_measured(cards) -> None:
+    assert how(cards[0]).endswith(
+        "Attributions (integrated gradients of 10 steps) under IFIA top-8 with 3 steps, linf 0.05: "
+        "the first 5 images classified correctly."
+    )
+    assert how(cards[2]).endswith("40 images.")
+
+
+def test_csv_has_numbers_in_full(cards) -> None:
+    read = list(csv.DictReader(io.StringIO(to_csv(cards))))
+    assert [float(line["clean"]) for line in read] == [0.75, 0.95, 0.0, 1.0]
+    assert read[2]["kendall"] == ""
+    assert float(read[0]["top_k"]) == cards[3].measured.similarity.top_k.value
