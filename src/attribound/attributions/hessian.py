@@ -12,7 +12,7 @@ from attribound.attributions.classifier import Classifier, second_derivative
 from attribound.operators import Block, BlockOperator, LinearOperator
 
 #: Points evaluated together. A CPU gains nothing beyond this; an accelerator wants more.
-POINTS_AT_ONCE = {"cpu": 32}
+POINTS_AT_ONCE = {"cpu": 40}
 POINTS_AT_ONCE_ELSEWHERE = 1024
 
 
