@@ -157,3 +157,32 @@ def test_refuses_no_claim_and_a_needless_calibration() -> None:
         ab.bounds(attribution, x, BALL, claims=[])
     with pytest.raises(ab.InputError, match="got one for first_order"):
         ab.bound(attribution, x, BALL, calibration=calibrated(attribution, x))
+
+
+def test_a_first_order_bound_that_is_there_is_not_computed_again(monkeypatch) -> None:
+    model, x = cases.tabular()
+    attribution = ab.Saliency(model)
+    first = ab.bound(attribution, x, BALL)
+    claims = ["first_order", "mean_value"]
+    anew = ab.bounds(attribution, x, BALL, claims=claims, methods={"mean_value": QUICK})
+    monkeypatch.setattr("attribound.guarantees.first_order", None)
+    given = ab.bounds(
+        attribution, x, BALL, claims=claims, methods={"mean_value": QUICK}, first=first
+    )
+    assert given["first_order"] is first
+    assert given.seconds["first_order"] == 0
+    torch.testing.assert_close(given["mean_value"].euclidean, anew["mean_value"].euclidean)
+
+
+def test_a_first_order_bound_of_something_else_is_refused() -> None:
+    model, x = cases.tabular()
+    attribution = ab.Saliency(model)
+    first = ab.bound(attribution, x, BALL)
+    for ball, rows, bound in [
+        (ab.L2Ball(0.2), x, first),
+        (ab.LinfBall(0.1), x, first),
+        (BALL, x[:2], first),
+        (BALL, x, ab.bound(attribution, x, BALL, method=QUICK)),
+    ]:
+        with pytest.raises(ab.InputError, match="first: expected the first-order bound of these"):
+            ab.bounds(attribution, rows, ball, first=bound)

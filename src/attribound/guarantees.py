@@ -93,6 +93,7 @@ def bounds(  # noqa: PLR0913 - the names users type
     methods: Mapping[ClaimName, Method] | None = None,
     calibration: Calibration | None = None,
     attacked: Sequence[Attacked] = (),
+    first: Bound | None = None,
 ) -> Bounds:
     """The bounds of several claims at once, sharing work, with the cost of each.
 
@@ -106,12 +107,17 @@ def bounds(  # noqa: PLR0913 - the names users type
             of its base.
         calibration: needed for ``"calibrated"``.
         attacked: attacks on the same inputs; a mean-value bound is not below them.
+        first: the first-order bound of the same inputs, ball and settings, if it was
+            computed before; it then costs nothing.
     """
     wanted = [Claim.named(claim) for claim in claims]
     settings = _check(wanted, dict(methods or {}), calibration)
     x = check_inputs(x)
     labels = attribution.targets(x, target)
     shared = _Shared(attribution, x, ball, labels, settings, tuple(attacked), calibration)
+    if first is not None:
+        _check_first(first, ball, labels)
+        shared.made[Claim.FIRST_ORDER], shared.seconds[Claim.FIRST_ORDER] = first, 0.0
     if calibration is not None:
         calibration.check(attribution, ball, settings[calibration.provenance.claim])
     made = {claim.name.lower(): shared.bound(claim) for claim in wanted}
@@ -163,6 +169,19 @@ def _check(
     return settings
 
 
+def _check_first(first: Bound, ball: LpBall, target: Tensor) -> None:
+    """Refuse a first-order bound of something else, as far as that can be seen."""
+    same = (first.epsilon, first.p, first.claim) == (ball.epsilon, ball.p, Claim.FIRST_ORDER)
+    if not same or first.target.tolist() != target.tolist():
+        raise InputError(
+            "first",
+            expected=f"the {Claim.FIRST_ORDER} bound of these {len(target)} examples in {ball}",
+            got=f"a {first.claim} bound of {len(first)} examples, epsilon={first.epsilon:g}, "
+            f"p={first.p:g}",
+            remedy="leave it out to have it computed",
+        )
+
+
 @dataclass(eq=False)
 class _Shared:
     """Bounds of the same examples, each computed once however many claims rest on it."""
@@ -210,7 +229,10 @@ def _calibrated(shared: _Shared) -> Bound:
     calibration = shared.calibration
     assert calibration is not None
     # The base must be computed as for the calibration: without attacks of this call.
-    blind = replace(shared, attacked=(), made={}, seconds={}) if shared.attacked else shared
+    kept: dict[Claim, Bound] = {
+        claim: made for claim, made in shared.made.items() if claim is Claim.FIRST_ORDER
+    }
+    blind = replace(shared, attacked=(), made=kept, seconds={}) if shared.attacked else shared
     base = blind.bound(calibration.provenance.claim)
     value = calibration.apply(shared.attribution, base, shared.ball)
     source = tuple(

@@ -10,11 +10,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.fx import GraphModule, symbolic_trace
+from torch.fx.graph import CodeGen
 from torch.utils.checkpoint import checkpoint
 
 import attribound as ab
 from attribound.kinks import find_kinks
 from attribound.smoothing import LogSumExpPool
+from cases import Functional
 
 BETA = 3.0
 
@@ -311,3 +314,73 @@ def test_refuses_a_scripted_module() -> None:
 def test_refuses_a_beta_that_is_no_sharpness(beta) -> None:
     with pytest.raises(ab.InputError, match="beta: expected a finite number above 0, got "):
         ab.smooth(nn.ReLU(), beta)
+
+
+class Kinks(nn.Module):
+    """Every kinked function that torch.export writes as an ATen operator of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prelu = nn.PReLU(2)
+        self.rrelu = nn.RReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu6(F.relu(x) - 0.4) - F.leaky_relu(x, 0.2)
+        x = F.relu_(self.rrelu(self.prelu(x)) + 0.3) + F.threshold(x, 0, 0)
+        x = F.hardtanh(x, -0.5, 0.5) + x.clamp(-0.2, 0.4) + x.clamp_min(0.3) - x.clamp_max(0.2)
+        x = F.max_pool2d(x, 2, 1) + F.adaptive_max_pool2d(x, 3)[..., :1, :1]
+        return F.max_pool1d(x.flatten(1), 2) + F.max_pool3d(x, 1).flatten(1)[:, :1]
+
+
+def graph_of(model: nn.Module, x: Tensor) -> GraphModule:
+    """What torch.export makes of a model, as a plain graph module."""
+    module = torch.export.export(model, (x,)).module(check_guards=False)
+    module.graph.set_codegen(CodeGen())
+    output = module.graph.output_node()
+    output.args = tuple(output.args[0])
+    return GraphModule(module, module.graph).eval()
+
+
+def test_exported_graphs_are_smoothed_as_their_models() -> None:
+    model, x = Kinks().eval(), torch.randn(2, 2, 6, 6)
+    graph = graph_of(model, x)
+    before = x.clone()
+    torch.testing.assert_close(graph(x), model(x))
+    smoothed = ab.smooth(graph, 20.0)
+    torch.testing.assert_close(smoothed(x), ab.smooth(model, 20.0)(x))
+    assert find_kinks(smoothed, x) == ()
+    assert find_kinks(graph, x)
+    assert torch.equal(x, before)
+
+
+def test_in_place_operators_of_graphs_change_their_input() -> None:
+    model = Functional(lambda x: torch.ops.aten.relu_.default(x).sum() + x.sum())
+    x = torch.randn(3, 4)
+    expected = 2 * F.softplus(x, 5.0).sum()
+    torch.testing.assert_close(ab.smooth(model, 5.0)(x.clone()), expected)
+
+
+def test_smooth_graphs_can_be_copied_and_pickled() -> None:
+    """Graph modules copy themselves by making a class; a copy must stay smooth."""
+    x = torch.randn(2, 3)
+    graph = symbolic_trace(Relu())
+    smoothed = ab.smooth(graph, 5.0)
+    again = copy.deepcopy(smoothed)
+    for other in (again, copy.deepcopy(again), copy.copy(smoothed), ab.smooth(smoothed, 5.0)):
+        assert torch.equal(other(x), smoothed(x))
+        assert find_kinks(other, x) == ()
+    pickled = pickle.loads(pickle.dumps(smoothed))
+    assert torch.equal(pickled(x), smoothed(x))
+    again.layer.weight.data.zero_()
+    assert smoothed.layer.weight.abs().min() > 0
+    assert ab.smooth(graph, 5.0, share_weights=True).layer.weight is graph.layer.weight
+    assert find_kinks(graph, x)
+
+
+class Relu(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x):  # torch.fx cannot pickle annotations that are texts
+        return torch.relu(self.layer(x))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from rich.progress import track
@@ -15,6 +15,7 @@ from attribound.bounding.adjusted import adjusted
 from attribound.bounding.cosine import cosine_and_degrees
 from attribound.bounding.label_constraint import label_constraint
 from attribound.bounding.sensitivity import FirstOrder, Sensitivity, sensitivity
+from attribound.bounding.unit_balls import UnitBalls
 from attribound.errors import InputError
 from attribound.results import Bound, Claim, Status, join
 from attribound.tensors import norm
@@ -48,22 +49,42 @@ def first_order(
     Returns:
         One row per example; its ``repr`` is a table.
     """
-    if not isinstance(ball, LpBall):
-        raise InputError(
-            "ball",
-            expected="a ball",
-            got=repr(ball),
-            remedy="use e.g. attribound.L2Ball(0.1) or attribound.LinfBall(8 / 255)",
-        )
+    return first_order_in_balls(attribution, x, [ball], target, method)[0]
+
+
+def first_order_in_balls(
+    attribution: Attribution,
+    x: Tensor,
+    balls: Sequence[LpBall],
+    target: Target = None,
+    method: FirstOrder | None = None,
+) -> list[Bound]:
+    """:func:`first_order` in several balls, with one linearisation and one solution a norm.
+
+    Exactly what single calls give. The ``products`` of each bound are those that it
+    rests on, shared ones included.
+    """
     settings = method or FirstOrder()
-    ball.check_inside(check_inputs(x))
+    for ball in balls:
+        if not isinstance(ball, LpBall):
+            raise InputError(
+                "ball",
+                expected="a ball",
+                got=repr(ball),
+                remedy="use e.g. attribound.L2Ball(0.1) or attribound.LinfBall(8 / 255)",
+            )
+        ball.check_inside(check_inputs(x))
 
-    def solve(part: Attribution, rows: Tensor, labels: Tensor) -> Bound:
+    def solve(part: Attribution, rows: Tensor, labels: Tensor) -> list[Bound]:
         at_x = part.linearize(rows, labels)
-        return assemble(part, rows, at_x, sensitivity(at_x, ball, rows, settings), ball)
+        shared = UnitBalls(at_x.jacobian, settings.solver)
+        return [
+            assemble(part, rows, at_x, sensitivity(at_x, ball, rows, settings, shared), ball)
+            for ball in balls
+        ]
 
-    result: Bound = join([*in_groups(attribution, x, target, settings, solve)])
-    return result
+    groups = [*in_groups(attribution, x, target, settings, solve)]
+    return [join(list(of_ball)) for of_ball in zip(*groups, strict=True)]
 
 
 def in_groups(

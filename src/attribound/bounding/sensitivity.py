@@ -15,11 +15,12 @@ from torch import Tensor
 from attribound.attributions import Linearization
 from attribound.balls import LpBall, unit_maximiser
 from attribound.bounding.dense_limit import check_dense, fits
-from attribound.bounding.entrywise_sum import THEOREM_2, entrywise_sum
+from attribound.bounding.entrywise_sum import THEOREM_2
 from attribound.bounding.l2_norm import INCLUSION, THEOREM_1, l2_norm
-from attribound.bounding.largest_column import LARGEST_COLUMN, largest_column
+from attribound.bounding.largest_column import LARGEST_COLUMN
 from attribound.bounding.norm_relaxation import COROLLARY_1, norm_relaxation
-from attribound.results import SpectralEstimate, Status
+from attribound.bounding.unit_balls import UnitBalls
+from attribound.results import NormEstimate, SpectralEstimate, Status
 from attribound.spectral import NormSolver, SpectralSolver
 
 DUAL_CERTIFICATE = "dual certificate"
@@ -104,9 +105,12 @@ def _by_certificate(at: Linearization, ball: LpBall, x: Tensor, solver: NormSolv
     if _limited(ball, x):
         found = solver.box(at.jacobian, *ball.box(x))
         return Upper(found.value.upper, found.point, found.products, found.status)
-    found = solver(at.jacobian, ball.p)
-    value, delta = ball.epsilon * found.value.upper, ball.epsilon * found.point
-    return Upper(value, delta, found.products, found.status)
+    return _scaled(solver(at.jacobian, ball.p), ball.epsilon)
+
+
+def _scaled(unit: NormEstimate, epsilon: float) -> Upper:
+    """From the unit ball to that of radius ``epsilon``."""
+    return Upper(epsilon * unit.value.upper, epsilon * unit.point, unit.products, unit.status)
 
 
 def _limited(ball: LpBall, x: Tensor) -> bool:
@@ -115,7 +119,13 @@ def _limited(ball: LpBall, x: Tensor) -> bool:
     return ball.p == math.inf and bool((high - low < 2 * ball.epsilon).any())
 
 
-def sensitivity(at: Linearization, ball: LpBall, x: Tensor, method: FirstOrder) -> Sensitivity:
+def sensitivity(
+    at: Linearization,
+    ball: LpBall,
+    x: Tensor,
+    method: FirstOrder,
+    shared: UnitBalls | None = None,
+) -> Sensitivity:
     """Collect every applicable upper value and keep the smallest, example by example.
 
     Args:
@@ -123,10 +133,12 @@ def sensitivity(at: Linearization, ball: LpBall, x: Tensor, method: FirstOrder) 
         ball: the perturbations of ``x``.
         x: its centre, from which a value range is counted.
         method: what to compute.
+        shared: what was solved for other balls around ``x`` with this method.
     """
     p, epsilon = ball.p, ball.epsilon
     dense = method.builds_matrix(at.value, p)
-    spectral = method.solver(at.jacobian)
+    unit = shared or UnitBalls(at.jacobian, method.solver)
+    spectral = unit.spectral
     products = spectral.products
     delta = epsilon * unit_maximiser(spectral.right, p)
     values: dict[str, Tensor] = {}
@@ -137,15 +149,14 @@ def sensitivity(at: Linearization, ball: LpBall, x: Tensor, method: FirstOrder) 
         values[THEOREM_1 if p == 2 else INCLUSION] = epsilon * l2_norm(spectral)
     if dense:
         products = products + at.value[0].numel()
-        with torch.no_grad():
-            if p == 1:
-                column, vertex = largest_column(at.jacobian)
-                values[LARGEST_COLUMN], delta = epsilon * column, epsilon * vertex
-            else:
-                values[THEOREM_2] = epsilon * entrywise_sum(at.jacobian)
+        if p == 1:
+            column, vertex = unit.largest_column
+            values[LARGEST_COLUMN], delta = epsilon * column, epsilon * vertex
+        else:
+            values[THEOREM_2] = epsilon * unit.entrywise_sum
     if p > 2 and method.norm is not None:
         # Without the range first, so that a range never loosens the bound.
-        free = _by_certificate(at, LpBall(epsilon, p), x, method.norm)
+        free = _scaled(unit.norm(method.norm, p), epsilon)
         values[DUAL_CERTIFICATE], delta = free.value, free.delta
         statuses[DUAL_CERTIFICATE] = free.status
         products = products + free.products

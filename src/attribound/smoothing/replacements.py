@@ -119,10 +119,40 @@ def _adaptive_max_pool(rank: int) -> _Replacement:
     return pool
 
 
-REPLACEMENTS: dict[Any, _Replacement] = {
+def _values_and_indices(pool: _Replacement) -> Callable[..., Any]:
+    """In ATen's form the indices come, too; here they are None, and using them fails."""
+
+    def both(s: Smoothing, x: Tensor, output_size: Any) -> tuple[Tensor, None] | None:
+        values = pool(s, x, output_size)
+        return None if values is None else (values, None)
+
+    return both
+
+
+_aten = torch.ops.aten
+#: The same functions as graphs of torch.export have them.
+_OPERATORS: dict[Any, Callable[..., Any]] = {
+    **dict.fromkeys([_aten.relu.default, _aten.relu_.default], _relu),
+    **dict.fromkeys([_aten.relu6.default, _aten.relu6_.default], _relu6),
+    **dict.fromkeys([_aten.leaky_relu.default, _aten.leaky_relu_.default], _leaky),
+    _aten.prelu.default: _prelu,
+    **dict.fromkeys([_aten.rrelu.default, _aten.rrelu_.default], _rrelu),
+    **dict.fromkeys([_aten.threshold.default, _aten.threshold_.default], _threshold),
+    **dict.fromkeys([_aten.hardtanh.default, _aten.hardtanh_.default], _hardtanh),
+    **dict.fromkeys([_aten.clamp.default, _aten.clamp_.default, _aten.clamp.Tensor], _clamp),
+    **dict.fromkeys([_aten.clamp_min.default, _aten.clamp_min_.default], _clamp),
+    **dict.fromkeys([_aten.clamp_max.default, _aten.clamp_max_.default], _clamp_max),
+    _aten.max_pool1d.default: _max_pool(1),
+    _aten.max_pool2d.default: _max_pool(2),
+    _aten.max_pool3d.default: _max_pool(3),
+    _aten.adaptive_max_pool1d.default: _values_and_indices(_adaptive_max_pool(1)),
+    _aten.adaptive_max_pool2d.default: _values_and_indices(_adaptive_max_pool(2)),
+    _aten.adaptive_max_pool3d.default: _values_and_indices(_adaptive_max_pool(3)),
+}
+
+REPLACEMENTS: dict[Any, Callable[..., Any]] = {
+    **_OPERATORS,
     **dict.fromkeys([F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_], _relu),
-    torch.ops.aten.relu.default: _relu,
-    torch.ops.aten.relu_.default: _relu,
     F.relu6: _relu6,
     **dict.fromkeys([F.leaky_relu, F.leaky_relu_], _leaky),
     **dict.fromkeys([F.prelu, torch.prelu, Tensor.prelu], _prelu),

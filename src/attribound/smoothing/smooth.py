@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import nn
+from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 
 from attribound.errors import InputError, ModelError
@@ -89,8 +90,9 @@ def _replace_module(module: nn.Module, smoothing: Smoothing) -> nn.Module:
 def _intercepted(model: Model, smoothing: Smoothing) -> Model:
     """Give ``model`` a subclass of its class whose forward replaces functions, too."""
     kind: type[nn.Module] = model.kind if isinstance(model, _Smoothed) else type(model)
+    mixin = _SmoothedGraph if issubclass(kind, GraphModule) else _Smoothed
     model.__class__ = type(
-        f"Smooth{kind.__name__}", (_Smoothed, kind), {"kind": kind, "smoothing": smoothing}
+        f"Smooth{kind.__name__}", (mixin, kind), {"kind": kind, "smoothing": smoothing}
     )
     return model
 
@@ -115,6 +117,29 @@ class _Smoothed(nn.Module):
         return _restore, (self.kind, self.smoothing), self.__dict__
 
 
+class _SmoothedGraph(_Smoothed):
+    """The same for graph modules, which copy and pickle themselves.
+
+    They make a class for every instance and put its forward there: a copy made by theirs
+    of a smooth one would lose the interception.
+    """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> nn.Module:
+        return _intercepted(copy.deepcopy(self._unsmoothed(), memo), self.smoothing)
+
+    def __copy__(self) -> nn.Module:
+        return _intercepted(copy.copy(self._unsmoothed()), self.smoothing)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return _intercepted, (self._unsmoothed(), self.smoothing)
+
+    def _unsmoothed(self) -> nn.Module:
+        """The same module, of its own class."""
+        same = object.__new__(self.kind)
+        same.__dict__ = self.__dict__
+        return same
+
+
 class _Interception(TorchFunctionMode):
     def __init__(self, smoothing: Smoothing) -> None:
         super().__init__()
@@ -129,7 +154,9 @@ class _Interception(TorchFunctionMode):
             return func(*args, **kwargs)
         x, *rest = args or (kwargs.pop("input"),)
         named = {name: value for name, value in kwargs.items() if name != "inplace"}
-        in_place = bool(kwargs.get("inplace")) or getattr(func, "__name__", "").endswith("_")
+        # Operators have their overload in the name: relu_.default.
+        name = getattr(func, "__name__", "").partition(".")[0]
+        in_place = bool(kwargs.get("inplace")) or name.endswith("_")
         result = replacement(self.smoothing, x.clone() if in_place else x, *rest, **named)
         if result is None:
             return func(*args, **kwargs)

@@ -1,0 +1,251 @@
+"""Two or more runs side by side, with intervals on what differs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+from scipy import stats  # type: ignore[import-untyped]
+
+from attribound.errors import InputError
+from attribound.evaluation.store import Run
+from attribound.report.cells import Cell, groups
+from attribound.report.claims import CLAIMS
+from attribound.report.radius import Values
+from attribound.report.summary_table import number
+
+_LEVEL = 0.95
+_Z = float(stats.norm.ppf(0.5 + _LEVEL / 2))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One number of two runs.
+
+    Attributes:
+        what: e.g. ``attack`` or ``mean_value broken``.
+        first, other: its mean in the first and in the other run, over the samples compared.
+        difference: other minus first.
+        low, high: 95 % interval of the difference for samples like these.
+        n: samples compared (of the smaller run if not paired).
+        paired: on the same samples, so that what these have in common cancels.
+    """
+
+    run: str
+    attribution: str
+    norm: str
+    epsilon: float
+    what: str
+    first: float
+    other: float
+    difference: float
+    low: float
+    high: float
+    n: int
+    paired: bool
+
+    @property
+    def clear(self) -> bool:
+        """Whether zero is outside the interval."""
+        return not self.low <= 0 <= self.high
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The first run against each of the others, where they have settings in common."""
+
+    first: str
+    others: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Plain values for JSON, which has no infinity: it becomes the text ``inf``."""
+        return [
+            {
+                **{
+                    key: str(value) if isinstance(value, float) and math.isinf(value) else value
+                    for key, value in asdict(each).items()
+                },
+                "clear": each.clear,
+            }
+            for each in self.differences
+        ]
+
+    def table(self) -> Table:
+        """For the console; a star marks differences whose interval leaves out zero."""
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, title=None)
+        several = len(self.others) > 1
+        header = ["setting", "", *(["run"] if several else []), "first", "other", "difference"]
+        for name in [*header, "95 % interval", "", "samples"]:
+            words = name in ("setting", "", "run")
+            table.add_column(Text(name), justify="left" if words else "right")
+        before = ""
+        for each in self.differences:
+            setting = f"{each.attribution}, {each.norm} ε = {each.epsilon:g}"
+            row = [
+                "" if setting == before else setting,
+                each.what,
+                *([each.run] if several else []),
+                number(each.first),
+                number(each.other),
+                number(each.difference),
+                f"{number(each.low)} to {number(each.high)}",
+                "*" if each.clear else "",
+                f"{each.n}{' pairs' if each.paired else ''}",
+            ]
+            table.add_row(*[Text(text) for text in row])
+            before = setting
+        return table
+
+
+def compare(runs: Sequence[Run]) -> Comparison:
+    """Compare the first of ``runs`` with each of the others.
+
+    Where the data are the same (by fingerprint) samples are paired: the interval is
+    Student's of the mean difference, otherwise Welch's. Shares have the adjusted Wald
+    intervals of Agresti with Min (paired) and Caffo, which are never of length zero.
+    Samples that failed in a run, angles that are undefined and infinite bounds are left
+    out, of both runs if paired.
+
+    Raises:
+        InputError: fewer than two runs, or nothing in common.
+    """
+    if len(runs) < 2:
+        raise InputError(
+            "runs", expected="two or more", got=str(len(runs)), remedy="give the folders of runs"
+        )
+    first, notes, found = runs[0], [], []
+    cells = _cells(first)
+    for other in runs[1:]:
+        theirs = _cells(other)
+        paired = first.manifest.data["fingerprint"] == other.manifest.data["fingerprint"]
+        if not paired:
+            notes.append(f"{other.path}: other samples than {first.path}, so not paired")
+        common = [key for key in cells if key in theirs]
+        if not common:
+            raise InputError(
+                f"run {other.path}",
+                expected="an attribution, norm and epsilon that the first run has, too",
+                got=_listed(theirs),
+                remedy=f"the first has {_listed(cells)}",
+            )
+        alone = len({*cells} ^ {*theirs})
+        if alone:
+            notes.append(f"{other.path}: {alone} settings are in one of the runs only")
+        for key in common:
+            found += _differences(str(other.path), key, cells[key], theirs[key], paired)
+    others = tuple(str(run.path) for run in runs[1:])
+    return Comparison(str(first.path), others, tuple(found), tuple(notes))
+
+
+_Key = tuple[str, str, float]
+
+
+def _cells(run: Run) -> dict[_Key, Cell]:
+    return {
+        (group.attribution, group.norm, cell.epsilon): cell
+        for group in groups(run.table())
+        for cell in group.cells
+    }
+
+
+def _listed(cells: dict[_Key, Cell]) -> str:
+    names = [f"{attribution} {norm} {epsilon:g}" for attribution, norm, epsilon in cells]
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _differences(run: str, key: _Key, mine: Cell, theirs: Cell, paired: bool) -> list[Difference]:
+    a, b = _columns(mine), _columns(theirs)
+    ours, other = (cell.rows["sample"].to_numpy() for cell in (mine, theirs))
+    _, at_a, at_b = np.intersect1d(ours, other, assume_unique=True, return_indices=True)
+    found = []
+    for what in (name for name in a if name in b):
+        (x, share), (y, _) = a[what], b[what]
+        if paired:
+            x, y = x[at_a], y[at_b]
+            both = np.isfinite(x) & np.isfinite(y)
+            x, y = x[both], y[both]
+        else:
+            x, y = x[np.isfinite(x)], y[np.isfinite(y)]
+        if not len(x) or not len(y):
+            continue
+        low, high = _INTERVALS[paired, share](x, y)
+        means = float(x.mean()), float(y.mean())
+        n = min(len(x), len(y))
+        found.append(Difference(run, *key, what, *means, means[1] - means[0], low, high, n, paired))
+    return found
+
+
+def _columns(cell: Cell) -> dict[str, tuple[Values, bool]]:
+    """Numbers by name, and whether they are zeros and ones."""
+    have = set(cell.rows.column_names)
+    found = {
+        "accuracy": (cell.numbers("correct"), True),
+        "|g|": (cell.numbers("attribution_norm"), False),
+        "attack": (cell.numbers("attack"), False),
+        "attack °": (_angles(cell, "attack"), False),
+        "Kendall": (cell.numbers("kendall"), False),
+        "top-k": (cell.numbers("topk"), False),
+    }
+    for name, claim in CLAIMS.items():
+        if name in have:
+            found[str(claim)] = (cell.numbers(name), False)
+            found[f"{claim} °"] = (_angles(cell, name), False)
+            found[f"{claim} exceeded"] = (cell.numbers(f"{name}_broken"), True)
+    return found
+
+
+def _angles(cell: Cell, name: str) -> Values:
+    """Angles, NaN where nothing limits them."""
+    angles = cell.numbers(f"{name}_degrees")
+    return np.where(angles < 180, angles, np.nan)
+
+
+def _student(x: Values, y: Values) -> tuple[float, float]:
+    return _around(float((y - x).mean()), float((y - x).var(ddof=1)) / len(x), len(x) - 1)
+
+
+def _welch(x: Values, y: Values) -> tuple[float, float]:
+    u, v = x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)
+    freedom = (u + v) ** 2 / (u**2 / (len(x) - 1) + v**2 / (len(y) - 1)) if u + v else math.inf
+    return _around(float(y.mean() - x.mean()), float(u + v), float(freedom))
+
+
+def _paired_shares(x: Values, y: Values) -> tuple[float, float]:
+    """Agresti and Min: half an example more in each cell of the two-by-two table."""
+    n = len(x) + 2
+    rises, falls = float((y > x).sum()) + 0.5, float((y < x).sum()) + 0.5
+    centre = (rises - falls) / n
+    return _normal(centre, (rises + falls - (rises - falls) ** 2 / n) / n**2)
+
+
+def _unpaired_shares(x: Values, y: Values) -> tuple[float, float]:
+    """Agresti and Caffo: a success and a failure more in each run."""
+    p, q = ((float(values.sum()) + 1) / (len(values) + 2) for values in (x, y))
+    return _normal(q - p, p * (1 - p) / (len(x) + 2) + q * (1 - q) / (len(y) + 2))
+
+
+_UNKNOWN = (-math.inf, math.inf)
+_INTERVALS: dict[tuple[bool, bool], Callable[[Values, Values], tuple[float, float]]] = {
+    (True, False): lambda x, y: _student(x, y) if len(x) > 1 else _UNKNOWN,
+    (False, False): lambda x, y: _welch(x, y) if min(len(x), len(y)) > 1 else _UNKNOWN,
+    (True, True): _paired_shares,
+    (False, True): _unpaired_shares,
+}
+
+
+def _around(centre: float, variance: float, freedom: float) -> tuple[float, float]:
+    half = float(stats.t.ppf(0.5 + _LEVEL / 2, freedom)) * math.sqrt(variance)
+    return centre - half, centre + half
+
+
+def _normal(centre: float, variance: float) -> tuple[float, float]:
+    half = _Z * math.sqrt(variance)
+    return max(centre - half, -1.0), min(centre + half, 1.0)

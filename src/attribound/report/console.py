@@ -1,0 +1,52 @@
+"""The table of a run on a terminal."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from attribound.evaluation.store import Run
+from attribound.evaluation.summary import summarise
+from attribound.report.summary_table import summary_table
+
+#: What fits a terminal of 80 characters; the page has the rest.
+_COLUMNS = {
+    "deviation": "mean",
+    "worst": "worst",
+    "angle °": "angle",
+    "worst °": "worst",
+    "undefined": "unde-\nfined",
+    "exceeded": "exceeded",
+    "Kendall": "Kendall",
+}
+
+
+def console(run: Run) -> Table:
+    """One table: attacks and every claim of each setting, and what attacks exceeded.
+
+    Names are shown as they are: nothing in them is read as markup.
+    """
+    found = summary_table(summarise(run.table()))
+    table = Table(
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+        title=Text(str(run.path)),
+        title_justify="left",
+    )
+    table.add_column(Text(found.header[0]), overflow="fold")
+    for title in _COLUMNS.values():
+        table.add_column(Text(title), justify="right", no_wrap=True)
+    places = [found.header.index(name) for name in _COLUMNS]
+    for block in found.blocks:
+        table.add_row(Text(block.title, style="bold"))
+        for row in block.rows:
+            table.add_row(Text(f" {row[0]}"), *[Text(row[place]) for place in places])
+        table.add_section()
+    table.caption = Text(_state(run)) if not run.finished else None
+    return table
+
+
+def _state(run: Run) -> str:
+    return f"not finished: {len(run.missing())} of {run.manifest.batches} batches are missing"

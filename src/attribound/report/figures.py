@@ -1,0 +1,144 @@
+"""The plots of a report as files for papers and slides: PNG and PDF."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attribound.data.packages import package
+from attribound.evaluation.atomic import storing, write_whole
+from attribound.evaluation.store import Run
+from attribound.report.cells import Group, groups
+from attribound.report.claims import CLAIMS, Moves
+from attribound.report.radius import bound_at
+
+KINDS = ("png", "pdf")
+_LOOKS = {
+    "first_order": ("#d55e00", "o"),
+    "adjusted": ("#cc79a7", "D"),
+    "calibrated": ("#e69f00", "s"),
+    "mean_value": ("#0072b2", "^"),
+    "certified": ("#009e73", "*"),
+}
+_GREY = "#666666"
+
+
+def figures(run: Run, folder: str | os.PathLike[str]) -> list[Path]:
+    """Write scatter, gaps and curves of every attribution and norm of ``run`` to ``folder``.
+
+    Scatter and gaps are drawn at the largest radius. The files are returned.
+
+    Raises:
+        InputError: matplotlib is not installed.
+        StorageError: the system refused to write.
+    """
+    figure = package("matplotlib.figure", extra="report", purpose="figures").Figure
+    place = Path(folder)
+    with storing(place):
+        place.mkdir(parents=True, exist_ok=True)
+    written = []
+    for number, group in enumerate(groups(run.table())):
+        for name, draw in _PLOTS.items():
+            drawn = figure(figsize=(4.5, 3.4))
+            axes = drawn.add_axes((0.15, 0.14, 0.82, 0.78))
+            draw(group, axes)
+            # Dollars would be read as formulas.
+            axes.set_title(group.title.replace("$", r"\$"), fontsize=9)
+            if axes.get_legend_handles_labels()[0]:
+                axes.legend(fontsize=7)
+            for kind in KINDS:
+                path = place / f"{number}-{_slug(group)}-{name}.{kind}"
+                write_whole(path, _file(drawn, kind))
+                written.append(path)
+    return written
+
+
+def _scatter(group: Group, axes: Any) -> None:
+    cell = group.cells[-1]
+    attack = cell.numbers("attack")
+    seen = [attack]
+    for claim in group.claims:
+        colour, symbol = _LOOKS[claim]
+        bound = cell.numbers(claim)
+        bound = np.where(np.isfinite(bound), bound, np.nan)
+        seen.append(bound)
+        style = {"color": colour, "marker": symbol, "s": 12, "alpha": 0.7, "linewidths": 0}
+        axes.scatter(bound, attack, label=str(CLAIMS[claim]), **style)
+    values = np.concatenate(seen)
+    positive = values[values > 0]
+    if len(positive):
+        ends = [positive.min(), positive.max()]
+        axes.plot(ends, ends, "--", color=_GREY, linewidth=1)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+    axes.set_xlabel(f"bound on the deviation, ε = {cell.epsilon:g}")
+    axes.set_ylabel("deviation attained")
+
+
+def _gaps(group: Group, axes: Any) -> None:
+    cell = group.cells[-1]
+    attack = cell.numbers("attack")
+    for claim in group.claims:
+        bound = cell.numbers(claim)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gap = 1 - attack / bound
+        gap = gap[np.isfinite(gap)]
+        if len(gap):
+            name = str(CLAIMS[claim])
+            axes.hist(gap, bins=40, alpha=0.6, color=_LOOKS[claim][0], label=name)
+    axes.axvline(0, color=_GREY, linestyle="--", linewidth=1)
+    axes.set_xlabel(f"1 - attack / bound, ε = {cell.epsilon:g}")
+    axes.set_ylabel("samples")
+
+
+def _curves(group: Group, axes: Any) -> None:
+    radii = np.linspace(0, 1.5 * group.epsilons[-1], 61)[1:]
+    for claim in group.claims:
+        colour, symbol = _LOOKS[claim]
+        measured = group.by_radius(claim)
+        if group.moves(claim) is Moves.SCALED:
+            found = [bound_at(float(r), measured, Moves.SCALED, group.linear) for r in radii]
+            line = [_mean(values) for values in found if values is not None]
+            axes.plot(radii, line, color=colour, linewidth=1)
+        dots = [_mean(values) for values in measured.values()]
+        style = "-" if group.moves(claim) is Moves.NESTED else ""
+        look = {"color": colour, "marker": symbol, "drawstyle": "steps-pre", "linestyle": style}
+        axes.plot(group.epsilons, dots, label=str(CLAIMS[claim]), linewidth=1, **look)
+    attack = [_mean(values) for values in group.by_radius("attack").values()]
+    look = {"color": _GREY, "marker": "x", "drawstyle": "steps-post"}
+    axes.plot(group.epsilons, attack, label="strongest attack", linewidth=1, **look)
+    axes.set_xlabel("radius ε")
+    axes.set_ylabel("mean deviation")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+
+
+_PLOTS: dict[str, Callable[[Group, Any], None]] = {
+    "scatter": _scatter,
+    "gaps": _gaps,
+    "curves": _curves,
+}
+
+
+def _mean(values: Any) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def _file(figure: Any, kind: str) -> bytes:
+    out = BytesIO()
+    # No date: the same run gives the same file.
+    undated = {"CreationDate": None} if kind == "pdf" else {}
+    figure.savefig(out, format=kind, dpi=200, metadata=undated)
+    return out.getvalue()
+
+
+def _slug(group: Group) -> str:
+    """A file name, whatever the attribution is called."""
+    return re.sub(r"[^a-z0-9.]+", "-", f"{group.attribution}-{group.norm}".lower()).strip("-.")[:60]

@@ -1,0 +1,165 @@
+"""The samples worth looking at: those that were moved furthest, and ordinary ones."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from attribound.report.cells import Cell, Group
+from attribound.report.pictures import (
+    Array,
+    input_picture,
+    is_surface,
+    map_picture,
+    map_scale,
+    value_range,
+)
+
+#: Bytes of pictures a page may have; cards beyond are left out.
+BYTES = 500_000
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture and the words under it."""
+
+    caption: str
+    uri: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """One sample: what was attacked, and what came of it."""
+
+    group: int
+    kind: str
+    sample: int
+    label: str
+    epsilon: float
+    degrees: float
+    deviation: float
+    attribution_norm: float
+    label_kept: bool | None
+    pictures: tuple[Picture, ...]
+
+    @property
+    def size(self) -> int:
+        """Characters of its pictures."""
+        return sum(len(picture.uri) for picture in self.pictures)
+
+
+def gallery(
+    groups: Sequence[Group], maps: pa.Table, classes: Sequence[str], each: int = 3
+) -> list[Card]:
+    """The worst and the most ordinary samples of each group at its largest radius with maps.
+
+    Worst is the largest angle, then the largest deviation; ordinary is what lies nearest to
+    the median. Only samples whose maps were stored can be shown.
+    """
+    # Keys only: maps are many times larger than the rest, and few of them are looked at.
+    stored: dict[tuple[str, str, float], dict[int, int]] = {}
+    keys = maps.select(["attribution", "norm", "epsilon", "sample"]).to_pylist()
+    for at, row in enumerate(keys):
+        key = (row["attribution"], row["norm"], row["epsilon"])
+        stored.setdefault(key, {})[row["sample"]] = at
+    cards: list[Card] = []
+    for number, group in enumerate(groups):
+        for cell in reversed(group.cells):
+            have = stored.get((group.attribution, group.norm, cell.epsilon))
+            if have:
+                for kind, row in _choice(cell, have, each):
+                    (found,) = maps.slice(have[row["sample"]], 1).to_pylist()
+                    cards.append(_card(number, kind, row, found, classes))
+                break
+    return _within_budget(cards)
+
+
+def _choice(cell: Cell, stored: Container[int], each: int) -> list[tuple[str, dict[str, Any]]]:
+    """The rows to show, each with its kind."""
+    attacked = [row for row in cell.rows.to_pylist() if row["attack"] is not None]
+    ordered = sorted(
+        (row for row in attacked if row["sample"] in stored), key=_severity, reverse=True
+    )
+    # The median of all samples, not of those with maps: these may have been chosen for being bad.
+    middle = median(row["attack_degrees"] for row in attacked) if attacked else 0.0
+    typical = sorted(ordered[each:], key=lambda row: float(abs(row["attack_degrees"] - middle)))
+    return [
+        *(("worst", row) for row in ordered[:each]),
+        *(("typical", row) for row in typical[:each]),
+    ]
+
+
+def _severity(row: dict[str, Any]) -> tuple[float, float]:
+    """The angle, then the deviation; a map without direction has no angle to look at."""
+    angle = row["attack_degrees"]
+    return (angle if angle < 180 else -1.0), row["attack"]
+
+
+def _card(
+    number: int,
+    kind: str,
+    row: dict[str, Any],
+    stored: dict[str, Any],
+    classes: Sequence[str],
+) -> Card:
+    shape = tuple(stored["shape"])
+    x, clean, delta, attacked = (
+        np.asarray(stored[name], dtype=np.float64).reshape(shape)
+        for name in ("input", "clean_map", "delta", "attacked_map")
+    )
+    limits = value_range(x, x + delta)
+    scale = map_scale(*(_shown(values) for values in (clean, attacked, attacked - clean)))
+    pictures = (
+        Picture("input", input_picture(x, limits)),
+        Picture("its attribution", map_picture(clean, scale)),
+        Picture("attacked input", input_picture(x + delta, limits)),
+        Picture("attacked attribution", map_picture(attacked, scale)),
+        Picture("difference of attributions", map_picture(attacked - clean, scale)),
+    )
+    return Card(
+        group=number,
+        kind=kind,
+        sample=row["sample"],
+        label=class_name(row["label"], classes),
+        epsilon=row["epsilon"],
+        degrees=row["attack_degrees"],
+        deviation=row["attack"],
+        attribution_norm=row["attribution_norm"],
+        label_kept=row["attack_label_kept"],
+        pictures=pictures,
+    )
+
+
+def class_name(label: int | None, classes: Sequence[str]) -> str:
+    """The name of a class, or its number if it has none."""
+    if label is None:
+        return "unknown"
+    return classes[label] if 0 <= label < len(classes) else str(label)
+
+
+def _shown(values: Array) -> Array:
+    """What a picture of the map shows: the sum over channels of a surface."""
+    surface = is_surface(values.shape) and values.ndim >= 3 and values.shape[-3] > 1
+    return values.sum(-3) if surface else values
+
+
+def _within_budget(cards: list[Card]) -> list[Card]:
+    """The first card of each group and kind, then the second, as long as there is room."""
+    turn: dict[tuple[int, str], int] = {}
+    places = []
+    for card in cards:
+        place = turn.get((card.group, card.kind), 0)
+        turn[card.group, card.kind] = place + 1
+        places.append(place)
+    kept, spent = set(), 0
+    for index in sorted(range(len(cards)), key=places.__getitem__):
+        spent += cards[index].size
+        if spent > BYTES:
+            break
+        kept.add(index)
+    return [card for index, card in enumerate(cards) if index in kept]

@@ -1,0 +1,153 @@
+"""``report.html``: one file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Sequence
+from importlib import resources
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from attribound.data.packages import package
+from attribound.evaluation.atomic import storing, write_whole
+from attribound.evaluation.store import Run
+from attribound.evaluation.summary import summarise
+from attribound.report.cells import Group, groups
+from attribound.report.claims import CLAIMS
+from attribound.report.command import command
+from attribound.report.gallery import Card, gallery
+from attribound.report.page_data import page_data, script_json
+from attribound.report.summary_table import summary_table
+from attribound.report.verdict import verdict
+from attribound.results import Claim
+
+_PURPOSE = "a report as a page"
+
+
+def write_html(run: Run, path: str | os.PathLike[str] | None = None) -> Path:
+    """Write the report of ``run``, by default to ``report.html`` in its folder.
+
+    The file makes no request and runs no script but its own: names from the data are
+    escaped, and its policy lets only scripts with the right digest run.
+
+    Raises:
+        InputError: jinja2, plotly or matplotlib is not installed.
+        StorageError: the system refused to write.
+    """
+    place = run.path / "report.html" if path is None else Path(path)
+    with storing(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(place, render(run).encode())
+    return place
+
+
+def render(run: Run) -> str:
+    """The report of ``run`` as HTML."""
+    table, manifest = run.table(), run.manifest
+    found = groups(table)
+    classes = [str(name) for name in manifest.data.get("classes") or ()]
+    cards = gallery(found, run.maps(), classes)
+    script, plotly = _asset("page.js"), _plotly()
+    missing = manifest.samples - sum(manifest.size(number) for number in run.done())
+    jinja = package("jinja2", extra="report", purpose=_PURPOSE)
+    safe = package("markupsafe", extra="report", purpose=_PURPOSE).Markup
+    environment = jinja.Environment(
+        autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    html: str = environment.from_string(_asset("page.html.j2")).render(
+        title=f"Attributions of {manifest.model.get('name', 'a model')} under attack",
+        subtitle=_subtitle(run),
+        policy=_policy([plotly, script]),
+        verdict=verdict(found, missing),
+        table=summary_table(summarise(table)),
+        groups=found,
+        linear=all(group.linear for group in found),
+        cards=_blocks(cards, found),
+        gallery_note=_gallery_note(run),
+        claims=_claims(found),
+        command=command(run),
+        settings=_settings(run),
+        footer=f"Written by attribound {manifest.versions.get('attribound', '')}.",
+        # The only parts that are not escaped: our own files, and JSON made safe for scripts.
+        css=safe(_asset("page.css")),
+        data=safe(script_json(page_data(found, classes))),
+        plotly=safe(plotly),
+        script=safe(script),
+    )
+    return html
+
+
+def _subtitle(run: Run) -> str:
+    manifest = run.manifest
+    data, protocol = manifest.data.get("name", "data"), manifest.settings.get("protocol", "")
+    kind = f", protocol {protocol}" if protocol else ""
+    return f"{manifest.samples} samples of {data}{kind}, begun {manifest.created}"
+
+
+def _gallery_note(run: Run) -> str:
+    kept = run.manifest.settings.get("maps")
+    note = "Chosen at the largest radius among the samples whose maps were stored"
+    return f"{note} (maps = {kept})." if kept else f"{note}."
+
+
+def _blocks(cards: Sequence[Card], found: Sequence[Group]) -> list[dict[str, Any]]:
+    blocks = []
+    for number, members in groupby(cards, key=lambda card: card.group):
+        chosen = [*members]
+        title = f"{found[number].title}, ε = {chosen[0].epsilon:g}"
+        blocks.append({"group": number, "title": title, "cards": chosen})
+    return blocks
+
+
+def _claims(found: Sequence[Group]) -> list[dict[str, str]]:
+    names = dict.fromkeys(claim for group in found for claim in group.claims)
+    shown = [*(CLAIMS[name] for name in names), Claim.ATTAINED]
+    titles = {Claim.ATTAINED: f"{Claim.ATTAINED} (attacks)"}
+    return [{"title": titles.get(claim, str(claim)), "meaning": claim.meaning} for claim in shown]
+
+
+def _settings(run: Run) -> list[tuple[str, str]]:
+    """Every setting, version and fingerprint, nested ones by path; what is unset is left out."""
+    manifest = run.manifest
+    parts = {
+        "settings": manifest.settings,
+        "model": manifest.model,
+        "data": {name: value for name, value in manifest.data.items() if name != "classes"},
+        "versions": manifest.versions,
+    }
+    return [pair for name, part in parts.items() for pair in _leaves(name, part)]
+
+
+def _leaves(name: str, value: object) -> list[tuple[str, str]]:
+    if isinstance(value, dict):
+        return [pair for key, item in value.items() for pair in _leaves(f"{name}.{key}", item)]
+    if isinstance(value, (list, tuple)) and any(isinstance(item, dict) for item in value):
+        numbered = enumerate(value, 1)
+        return [pair for number, item in numbered for pair in _leaves(f"{name} {number}", item)]
+    if isinstance(value, (list, tuple)):
+        return [(name, ", ".join(str(item) for item in value))] if value else []
+    return [] if value is None else [(name, str(value))]
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """A content security policy under which nothing is requested and only these scripts run."""
+    digests = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _asset(name: str) -> str:
+    return (resources.files("attribound.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    text: str = package("plotly.offline", extra="report", purpose=_PURPOSE).get_plotlyjs()
+    # It would end the script element; then a page without plots is better than a broken one.
+    assert "</script" not in text.lower()
+    return text

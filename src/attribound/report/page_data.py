@@ -1,0 +1,104 @@
+"""What the page computes with: numbers of every sample, small enough to be embedded."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attribound.report.cells import Group
+from attribound.report.claims import CLAIMS
+from attribound.report.gallery import class_name
+from attribound.report.radius import Values
+
+#: Rows the page holds at most, over all settings: some 100 bytes each.
+ROWS = 4000
+_DIGITS = 7
+
+
+def page_data(groups: Sequence[Group], classes: Sequence[str], rows: int = ROWS) -> dict[str, Any]:
+    """Everything the scripts of the page need, as JSON knows it.
+
+    Of a run with more than ``rows`` rows, evenly spread samples are taken; the page says so.
+    """
+    settings = sum(len(group.cells) for group in groups)
+    most = max(rows // max(settings, 1), 1)
+    names = dict.fromkeys(claim for group in groups for claim in group.claims)
+    found = [_group(group, most) for group in groups]
+    labels = {label for group in found for label in (*group["labels"], *group["predictions"])}
+    return {
+        "claims": {name: str(CLAIMS[name]) for name in names},
+        # Those that occur: some data sets have thousands.
+        "classes": {label: class_name(label, classes) for label in labels if label is not None},
+        "groups": found,
+    }
+
+
+def _group(group: Group, most: int) -> dict[str, Any]:
+    chosen = _spread(len(group.samples), most)
+    columns = {name: group.by_radius(name) for name in ("attack", "attack_degrees", *group.claims)}
+    return {
+        "title": group.title,
+        "linear": group.linear,
+        "total": len(group.samples),
+        "samples": group.samples[chosen].tolist(),
+        "labels": _whole(group.constant("label")[chosen]),
+        "predictions": _whole(group.constant("prediction")[chosen]),
+        "norms": _numbers(group.constant("attribution_norm")[chosen]),
+        "moves": {name: group.moves(name).value for name in group.claims},
+        "epsilons": [*group.epsilons],
+        "columns": {
+            name: [_numbers(values[chosen]) for values in by_radius.values()]
+            for name, by_radius in columns.items()
+        },
+        # By position in ``samples``: rounded numbers must not decide what was exceeded.
+        "broken": {
+            name: [
+                np.flatnonzero(np.nan_to_num(flags[chosen])).tolist()
+                for flags in group.by_radius(f"{name}_broken").values()
+            ]
+            for name in group.claims
+        },
+    }
+
+
+def _spread(count: int, most: int) -> NDArray[np.int64]:
+    """At most ``most`` of ``count`` positions, evenly spread, the first and last among them."""
+    return np.unique(np.linspace(0, max(count - 1, 0), min(count, most)).round().astype(np.int64))
+
+
+def _whole(values: Values) -> list[int | None]:
+    return [None if math.isnan(value) else int(value) for value in values.tolist()]
+
+
+def _numbers(values: Values) -> list[float | str | None]:
+    """Rounded; infinite ones as the text ``"inf"``, missing ones as None: JSON has neither."""
+    return [_number(value) for value in values.tolist()]
+
+
+def _number(value: float) -> float | str | None:
+    if math.isnan(value):
+        return None
+    if math.isinf(value):
+        return "inf"
+    return float(f"{value:.{_DIGITS}g}")
+
+
+#: What could end a script element, start a comment in it, or end a line in old JavaScript.
+_UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def script_json(data: object) -> str:
+    r"""JSON that stays inside the script element it is written into, whatever is in it.
+
+    >>> script_json({"name": "</script>"})
+    '{"name":"\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    for character, escaped in _UNSAFE.items():
+        text = text.replace(character, escaped)
+    return text

@@ -1,0 +1,272 @@
+"""``attribound audit`` and ``attribound runs``: options, output and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from attribound.cli import audit as command
+from attribound.cli.app import app
+from attribound.evaluation.engines import LocalEngine, RayEngine
+from attribound.evaluation.store import Run
+
+TESTS = Path(__file__).parents[1]
+SMALL = [
+    "audit",
+    "--model=evaluation.tiny:build",
+    "--data=digits",
+    "--limit=6",
+    "--attribution=saliency",
+    "--norm=l2",
+    "--eps=0.05,0.1",
+    "--claim=first-order",
+    '--set=attacks={"ascent": {"kind": "ascent", "steps": 2}}',
+    "--set=batch=2",
+]
+HERE = ["--workers=1", "--threads=1"]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def audited(out: Path, *more: str) -> Result:
+    return run(*SMALL, *HERE, f"--out={out}", *more)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "first"
+    assert audited(out, "--quiet").exit_code == 0
+    return out
+
+
+class TestOutput:
+    def test_a_table_and_where_the_run_is(self, tmp_path: Path) -> None:
+        result = audited(tmp_path / "a run")
+        assert result.exit_code == 0
+        assert "saliency, l2" in result.stdout
+        assert f"attribound report '{tmp_path}/a run'" in result.stdout
+        assert "audit 6/6" in result.stderr
+        assert "broken: first-order" in result.stderr
+
+    def test_quiet_prints_nothing(self, tmp_path: Path) -> None:
+        result = audited(tmp_path / "run", "--quiet")
+        assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+
+    def test_json_is_one_document_and_nothing_else(self, tmp_path: Path) -> None:
+        result = audited(tmp_path / "run", "--json")
+        found = json.loads(result.stdout)
+        assert result.stderr == ""
+        assert (found["finished"], found["samples"], found["errors"]) == (True, 6, 0)
+        assert [each["epsilon"] for each in found["settings"]] == [0.05, 0.1]
+        table = Run.open(tmp_path / "run").table()
+        broken = sum(table["first_order_broken"].to_pylist())
+        assert found["broken"]["first_order"]["count"] == broken
+        assert found["broken"]["first_order"]["n"] == 12
+
+    def test_help_documents_the_exit_codes(self) -> None:
+        text = re.sub(r"[\s│]+", " ", run("audit", "--help").stdout)
+        for code in ("0 finished", "1 finished", "2 wrong", "3 finished", "4 the run", "130 Ctrl"):
+            assert code in text, text
+
+    def test_a_folder_of_its_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert run(*SMALL, *HERE, "--quiet").exit_code == 0
+        (only,) = (tmp_path / "runs").iterdir()
+        assert Run.open(only).finished
+
+
+class TestSettings:
+    def test_from_a_file_with_options_that_override(self, tmp_path: Path) -> None:
+        config = tmp_path / "audit.toml"
+        config.write_text(
+            'model = "evaluation.tiny:build"\ndata = "digits"\nlimit = 3\n'
+            'claims = ["first_order"]\nattributions = ["saliency", "ig:steps=2"]\n'
+            "batch = 3\nattacks = {}\n"
+        )
+        result = run(
+            "audit", f"--config={config}", "--limit=2", f"--out={tmp_path / 'run'}", "--json", *HERE
+        )
+        assert result.exit_code == 0, result.stderr
+        settings = Run.open(tmp_path / "run").manifest.settings
+        assert settings["limit"] == 2
+        assert [each["kind"] for each in settings["attributions"]] == ["saliency", "ig"]
+
+    def test_from_another_run(self, finished: Path, tmp_path: Path) -> None:
+        result = run(
+            "audit",
+            f"--config={finished / 'run.json'}",
+            f"--out={tmp_path / 'run'}",
+            "--quiet",
+            *HERE,
+        )
+        assert result.exit_code == 0, result.stderr
+        again, first = Run.open(tmp_path / "run"), Run.open(finished)
+        assert again.manifest.identity == first.manifest.identity
+        assert again.table()["attack"].equals(first.table()["attack"])
+
+    def test_balls(self) -> None:
+        assert command._balls(None, None, None, None) is None
+        assert command._balls(["l2", "linf"], ["0.1"], 0, 1) == [
+            {"norm": "l2", "epsilons": [0.1], "low": 0, "high": 1},
+            {"norm": "linf", "epsilons": [0.1], "low": 0, "high": 1},
+        ]
+        both = command._balls(["l2", "linf"], ["0.1,0.2", "0.01"], None, None)
+        assert [each["epsilons"] for each in both or ()] == [[0.1, 0.2], [0.01]]
+
+    def test_engines(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(command, "_cores", lambda: 8)
+        assert command._engine("local", None, None, None, 0) == LocalEngine(8)
+        assert command._engine("local", None, 3, None, 0) == LocalEngine(2, 3)
+        assert command._engine("local", None, 9, None, 0) == LocalEngine(1, 9)
+        assert command._engine("local", 3, None, None, 0) == LocalEngine(3)
+        assert command._engine("ray", None, 2, "auto", 0.5) == RayEngine("auto", None, 2, 0.5)
+
+    def test_as_many_cores_as_this_process_may_use(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        if sys.platform == "linux":
+            assert command._cores() == len(os.sched_getaffinity(0))
+        monkeypatch.setattr(command.sys, "platform", "elsewhere")
+        assert command._cores() == os.cpu_count()
+
+    @pytest.mark.parametrize(
+        ("options", "named"),
+        [
+            (["--eps=0.1", "--eps=0.2", "--norm=l2"], "--eps: expected once for all norms, or 1"),
+            (["--eps=a,b"], "--eps: expected numbers with commas"),
+            (["--low=0"], "--low and --high: expected a ball"),
+            (["--set=batch"], "--set: expected NAME=VALUE"),
+            (["--set=colour=red"], "colour"),
+            (["--claim=firm"], "claim: expected of first_order"),
+            (["--fail-on=firm"], "claim: expected of first_order"),
+            (["--engine=steam"], "--engine: expected local or ray"),
+            (["--address=auto"], "--address and --gpus: expected --engine ray"),
+            (["--config=none.toml"], "none.toml"),
+            ([], "model"),
+        ],
+    )
+    def test_wrong_use_is_one_line_and_exit_code_2(
+        self, options: list[str], named: str, tmp_path: Path
+    ) -> None:
+        enough = ["--model=evaluation.tiny:build", "--data=digits"] if options else []
+        result = run("audit", *enough, f"--out={tmp_path / 'run'}", *options)
+        assert result.exit_code == 2
+        assert named in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+        assert not (tmp_path / "run").exists()
+
+
+class TestExitCodes:
+    def test_a_broken_claim_counts_only_if_asked_for(self, finished: Path) -> None:
+        broken = sum(Run.open(finished).table()["first_order_broken"].to_pylist())
+        assert broken, "first-order bounds of this network are broken: else this tests nothing"
+        for more, code in (([], 0), (["--fail-on=first-order"], 1), (["--fail-on=certified"], 0)):
+            result = run("audit", f"--out={finished}", "--resume", "--quiet", *HERE, *more)
+            assert result.exit_code == code, more
+
+    def test_failed_samples(self, tmp_path: Path) -> None:
+        result = audited(tmp_path / "run", "--model=evaluation.tiny:nan_for_some", "--json")
+        assert result.exit_code == 3
+        found = json.loads(result.stdout)
+        assert 0 < found["errors"] < 12
+
+    def test_a_full_disk(self, small_disk: Path) -> None:
+        ballast = small_disk / "ballast"
+        with suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        os.truncate(ballast, ballast.stat().st_size - 40_000)
+        out = small_disk / "run"
+        result = audited(out, "--set=maps=all", "--quiet")
+        assert result.exit_code == 4
+        assert "No space left on device" in result.stderr
+        assert f"attribound audit --out {out} --resume" in result.stderr
+        done = Run.open(out).done()
+        assert 0 < len(done) < 3
+        ballast.unlink()
+        result = run("audit", f"--out={out}", "--resume", "--quiet", *HERE)
+        assert result.exit_code == 0, result.stderr
+        assert Run.open(out).finished
+
+    def test_ctrl_c_says_how_to_go_on(self, tmp_path: Path) -> None:
+        """A real one, to a whole group of processes."""
+        out = tmp_path / "run"
+        endless = [each for each in SMALL if "limit" not in each] + ["--limit=300"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "attribound.cli", *endless, "--workers=2", f"--out={out}"],
+            env={**os.environ, "PYTHONPATH": str(TESTS)},
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+        while process.poll() is None and not [*out.glob("parts/0*")]:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 130, errors
+        assert f"interrupted; go on with: attribound audit --out {out} --resume" in errors
+        assert "Traceback" not in errors
+        stopped = Run.open(out)
+        assert 0 < len(stopped.done()) < 150
+        state = json.loads(run("runs", str(tmp_path), "--json").stdout)
+        assert state[0]["state"] == f"go on with: attribound audit --out {out} --resume"
+
+
+class TestResume:
+    def test_the_folder_is_enough_and_nothing_is_computed_twice(
+        self, finished: Path, tmp_path: Path
+    ) -> None:
+        out = tmp_path / "run"
+        assert audited(out, "--quiet").exit_code == 0
+        (out / "parts" / "00001.parquet").unlink()
+        kept = (out / "parts" / "00000.parquet").stat()
+        result = run("audit", f"--out={out}", "--resume", "--quiet", *HERE)
+        assert result.exit_code == 0, result.stderr
+        assert Run.open(out).table()["attack"].equals(Run.open(finished).table()["attack"])
+        assert (out / "parts" / "00000.parquet").stat() == kept
+
+    def test_other_settings_are_refused(self, finished: Path) -> None:
+        result = audited(finished, "--resume", "--seed=9")
+        assert result.exit_code == 2
+        assert "settings.seed was 0, is 9" in result.stderr
+
+    def test_without_resume_a_run_is_left_alone(self, finished: Path) -> None:
+        result = audited(finished)
+        assert result.exit_code == 2
+        assert "resume it (--resume" in result.stderr
+
+
+class TestRuns:
+    def test_finished_broken_off_and_damaged(self, finished: Path, tmp_path: Path) -> None:
+        folder = finished.parent
+        result = run("runs", str(folder))
+        assert result.exit_code == 0
+        assert "6/6" in result.stdout
+        assert "evaluation.tiny:build" in result.stdout
+        assert "l2 0.05, 0.1" in result.stdout
+        assert "finished" in result.stdout
+        (found,) = json.loads(run("runs", str(finished), "--json").stdout)
+        assert found["run"] == str(finished)
+
+    def test_a_damaged_run_is_listed(self, tmp_path: Path) -> None:
+        (tmp_path / "bad").mkdir()
+        (tmp_path / "bad" / "run.json").write_text("{")
+        (found,) = json.loads(run("runs", str(tmp_path), "--json").stdout)
+        assert found["state"].startswith("damaged: ")
+        assert "no JSON" in found["state"]
+
+    def test_none(self, tmp_path: Path) -> None:
+        assert run("runs", str(tmp_path)).stdout == f"no runs in {tmp_path}\n"
+        result = run("runs", str(tmp_path / "none"))
+        assert result.exit_code == 2
+        assert "name the folder that the runs are in" in result.stderr

@@ -1,0 +1,231 @@
+"""The page in headless Chromium: right numbers, no errors, no network, nothing run by names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attribound.evaluation.summary import summarise
+from attribound.report import write_html
+from attribound.report.cells import groups
+from attribound.report.radius import attack_at, bound_at, degrees
+from report import cases
+from shared import needed
+
+CHROMIUM = Path("/usr/bin/chromium")
+sync_api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return cases.run(tmp_path_factory.mktemp("browser") / "run")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    needed(CHROMIUM, "apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+class Seen:
+    """A page with everything it said, asked for or popped up."""
+
+    def __init__(self, browser, path: Path, **context: object) -> None:
+        self.context = browser.new_context(**context)
+        self.page = self.context.new_page()
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.dialogs: list[str] = []
+        self.page.on("console", lambda said: self.errors.append(f"{said.type}: {said.text}"))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("dialog", self._dismiss)
+        self.page.route("**/*", self._only(path))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("#angles .main-svg")
+
+    def _dismiss(self, dialog) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def _only(self, path: Path):
+        def decide(route) -> None:
+            url = route.request.url
+            if url == path.as_uri() or url.startswith("data:"):
+                route.continue_()
+            else:
+                self.requests.append(url)
+                route.abort()
+
+        return decide
+
+    def table(self) -> dict[str, list[str]]:
+        """The texts of the live table by claim."""
+        return self.page.evaluate(
+            "Object.fromEntries([...document.querySelectorAll('#live tbody tr')].map("
+            "r => [r.dataset.claim, [...r.cells].slice(1).map(c => c.textContent)]))"
+        )
+
+    def move(self, epsilon: float) -> None:
+        self.page.evaluate(
+            "e => { const s = document.getElementById('epsilon'); s.value = e;"
+            "s.dispatchEvent(new Event('input')); }",
+            epsilon,
+        )
+
+
+@pytest.fixture(scope="module")
+def seen(browser, run, tmp_path_factory):
+    return Seen(browser, write_html(run, tmp_path_factory.mktemp("html") / "report.html"))
+
+
+def test_names_run_nothing_and_nothing_is_asked_for(seen) -> None:
+    seen.page.hover("#scatter")
+    seen.page.wait_for_timeout(200)
+    assert seen.dialogs == []
+    assert seen.errors == []
+    assert seen.requests == []
+    assert seen.page.locator("img[src=x]").count() == 0
+
+
+def test_a_hostile_page_would_be_noticed(browser, tmp_path) -> None:
+    path = tmp_path / "bad.html"
+    path.write_text(
+        f"<div id=angles><svg class=main-svg width=9 height=9></svg></div>{cases.HOSTILE}"
+        "<script>console.error('x')</script><img src='http://example.org/x.png'>"
+    )
+    bad = Seen(browser, path)
+    bad.page.wait_for_timeout(200)
+    assert bad.dialogs
+    assert bad.errors
+    assert "http://example.org/x.png" in bad.requests
+
+
+def test_scripts_of_others_are_refused_by_the_policy(seen) -> None:
+    seen.page.evaluate(
+        "() => { const s = document.createElement('script'); s.textContent = 'alert(3)';"
+        "document.body.append(s); }"
+    )
+    assert seen.dialogs == []
+    assert any("Content Security Policy" in error for error in seen.errors)
+    seen.errors.clear()
+
+
+def test_at_a_measured_radius_the_table_is_the_summary(seen, run) -> None:
+    summary = next(
+        each
+        for each in summarise(run.table())
+        if (each.attribution, each.norm, each.epsilon) == ("saliency", "l2", 0.05)
+    )
+    seen.page.select_option("#group", label="saliency, l2")
+    seen.page.click("#stops button:text-is('0.05')")
+    table = seen.table()
+    for name, claim in summary.claims.items():
+        mean, _, angle, unlimited, exceeded, source = table[name]
+        if np.isfinite(claim.mean):
+            assert float(mean) == pytest.approx(claim.mean, rel=1e-3)
+        else:
+            assert mean == "∞"
+        assert float(angle) == pytest.approx(claim.degrees, rel=1e-3)
+        assert unlimited == f"{claim.undefined} of {claim.n}"
+        assert exceeded == f"{claim.broken.count} of {claim.broken.n}"
+        assert source == "measured"
+    assert float(table["attack"][0]) == pytest.approx(summary.best.mean, rel=1e-3)
+    assert float(table["attack"][2]) == pytest.approx(summary.best.degrees, rel=1e-3)
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+@pytest.mark.parametrize("share", [0.3, 0.77, 1.4])
+def test_the_slider_gives_the_numbers_of_python(seen, run, norm, share) -> None:
+    group = next(
+        each for each in groups(run.table()) if (each.attribution, each.norm) == ("saliency", norm)
+    )
+    seen.page.select_option("#group", label=f"saliency, {norm}")
+    epsilon = share * group.epsilons[-1]
+    seen.move(epsilon)
+    table = seen.table()
+    attack = attack_at(epsilon, group.by_radius("attack"))
+    norms = group.constant("attribution_norm")
+    for claim in group.claims:
+        bound = bound_at(epsilon, group.by_radius(claim), group.moves(claim), group.linear)
+        if bound is None:
+            assert table[claim] == ["-"] * 5 + ["not known at this radius"]
+            continue
+        angles = degrees(bound, norms)
+        assert float(table[claim][0]) == pytest.approx(np.nanmean(bound), rel=1e-3)
+        assert float(table[claim][1]) == pytest.approx(np.nanmax(bound), rel=1e-3)
+        assert float(table[claim][2]) == pytest.approx(angles[angles < 180].mean(), rel=1e-3)
+        assert table[claim][3] == f"{(angles == 180).sum()} of 23"
+        exceeded = "-" if attack is None else f"at least {(attack > bound).sum()} of 23"
+        assert table[claim][4] == exceeded
+    assert (table["attack"][0] == "-") == (attack is None)
+
+
+def test_angles_of_the_page_are_those_of_the_library(seen) -> None:
+    deviations = [0.0, 1e-9, 0.3, 0.999999, 1.0, 2.0, float("inf"), 0.0, 0.5]
+    norms = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+    found = [
+        seen.page.evaluate(
+            "([d, n]) => attribound.degrees(d === 'inf' ? Infinity : d, n)",
+            ["inf" if d == float("inf") else d, n],
+        )
+        for d, n in zip(deviations, norms, strict=True)
+    ]
+    assert found == pytest.approx(degrees(np.array(deviations), np.array(norms)), rel=1e-12)
+
+
+def test_the_plots_follow_the_slider(seen) -> None:
+    seen.page.select_option("#group", label="saliency, l2")
+    read = (
+        "[document.getElementById('scatter').data[0].x[0], "
+        "document.getElementById('curve').layout.shapes[0].x0]"
+    )
+    seen.move(0.03)
+    before = seen.page.evaluate(read)
+    seen.move(0.06)
+    after = seen.page.evaluate(read)
+    assert after[0] == pytest.approx(2 * before[0], rel=1e-6)
+    assert [before[1], after[1]] == [0.03, 0.06]
+
+
+def test_hovering_a_dot_tells_its_sample(seen) -> None:
+    text = seen.page.evaluate("document.getElementById('scatter').data[0].text[1]")
+    assert text.startswith("sample 110, class &lt;/script&gt;")
+    assert "bound" in text
+    assert "attack" in text
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"), [("light", 1200), ("dark", 1200), ("light", 390), ("dark", 390)]
+)
+def test_it_fits_every_screen_in_both_schemes(browser, seen, scheme, width, tmp_path) -> None:
+    path = Path(seen.page.url.removeprefix("file://"))
+    shown = Seen(browser, path, color_scheme=scheme, viewport={"width": width, "height": 800})
+    assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+    colour = shown.page.evaluate("document.getElementById('scatter').layout.font.color")
+    assert colour == {"light": "#1c2024", "dark": "#e6e9ec"}[scheme]
+    shot = tmp_path / "page.png"
+    shown.page.screenshot(path=shot)
+    assert shot.stat().st_size > 10_000
+    assert shown.errors == []
+    shown.context.close()
+
+
+def test_printed_it_shows_every_setting_in_black_on_white(browser, seen, tmp_path) -> None:
+    path = Path(seen.page.url.removeprefix("file://"))
+    shown = Seen(browser, path, color_scheme="dark")
+    blocks = "[...document.querySelectorAll('.block')].filter(b => !b.hidden).length"
+    assert shown.page.evaluate(blocks) == 1
+    shown.page.emulate_media(media="print")
+    shown.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert shown.page.evaluate(blocks) == 4
+    read = "getComputedStyle(document.body).backgroundColor"
+    assert shown.page.evaluate(read) == "rgb(255, 255, 255)"
+    assert shown.page.evaluate("document.getElementById('curve').layout.font.color") == "#000"
+    shown.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert shown.page.evaluate(blocks) == 1
+    shown.context.close()

@@ -1,0 +1,106 @@
+"""Differences of runs: closed forms, SciPy, coverage, and what is left out."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from attribound.errors import InputError
+from attribound.report import compare
+from attribound.report.comparison import _INTERVALS
+from report import cases
+
+
+def only(found, what, attribution="saliency", norm="l2", epsilon=0.1):
+    (one,) = [
+        each
+        for each in found.differences
+        if (each.what, each.attribution, each.norm, each.epsilon)
+        == (what, attribution, norm, epsilon)
+    ]
+    return one
+
+
+def test_paired_runs_differ_by_what_was_changed(tmp_path) -> None:
+    a, b = cases.run(tmp_path / "a"), cases.run(tmp_path / "b", scale=1.5)
+    found = compare([a, b])
+    one = only(found, "attack")
+    assert one.paired
+    assert one.n == 23  # one sample failed
+    assert one.other == pytest.approx(1.5 * one.first)
+    assert one.low < one.difference < one.high
+    assert one.clear
+    assert not only(found, "accuracy").clear
+    assert found.notes == ()
+
+
+def test_intervals_are_those_of_scipy() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.normal(0, 1, 12), random.normal(0.5, 2, 12)
+    paired = stats.ttest_rel(y, x).confidence_interval(0.95)
+    assert _INTERVALS[True, False](x, y) == pytest.approx(tuple(paired))
+    welch = stats.ttest_ind(y, x[:7], equal_var=False).confidence_interval(0.95)
+    assert _INTERVALS[False, False](x[:7], y) == pytest.approx(tuple(welch))
+
+
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize(("p", "q"), [(0.0, 0.03), (0.1, 0.3)])
+def test_intervals_of_shares_cover_the_truth(paired, p, q) -> None:
+    random = np.random.default_rng(1)
+    covered = naive = 0
+    for _ in range(600):
+        x, y = (random.random((2, 60)) < [[p], [q]]).astype(float)
+        low, high = _INTERVALS[paired, True](x, y)
+        covered += low <= q - p <= high
+        error = 1.96 * math.sqrt(x.var() / 60 + y.var() / 60)
+        naive += abs(y.mean() - x.mean() - (q - p)) <= error
+    assert covered / 600 >= 0.94
+    if p == 0:
+        assert naive / 600 < 0.9  # what the adjustment is for
+
+
+def test_one_sample_says_nothing_of_the_spread() -> None:
+    one = np.array([1.0])
+    for paired in (True, False):
+        assert _INTERVALS[paired, False](one, one) == (-math.inf, math.inf)
+
+
+def test_other_data_are_not_paired(tmp_path) -> None:
+    a = cases.run(tmp_path / "a")
+    b = cases.run(tmp_path / "b", seed=1, fingerprint="sha256:other")
+    found = compare([a, b])
+    assert not only(found, "attack").paired
+    assert "so not paired" in found.notes[0]
+
+
+def test_settings_of_one_run_only_are_noted(tmp_path) -> None:
+    a = cases.run(tmp_path / "a")
+    b = cases.run(tmp_path / "b", cases.settings(balls=(cases.BallSettings("l2", (0.1,)),)))
+    found = compare([a, b, a])
+    assert "6 settings are in one of the runs only" in found.notes[0]
+    assert {each.epsilon for each in found.differences if each.run == str(b.path)} == {0.1}
+    assert found.others == (str(b.path), str(a.path))
+    same = [each for each in found.differences if each.run == str(a.path)]
+    assert not any(each.clear for each in same)
+
+
+def test_infinite_bounds_and_open_angles_are_left_out(tmp_path) -> None:
+    a, b = cases.run(tmp_path / "a"), cases.run(tmp_path / "b", scale=1.1)
+    found = compare([a, b])
+    assert only(found, "calibrated").n == 22
+    assert all(math.isfinite(each.difference) for each in found.differences)
+    records = json.loads(json.dumps(found.records(), allow_nan=False))
+    assert len(records) == len(found.differences)
+
+
+def test_one_run_is_no_comparison(tmp_path) -> None:
+    a = cases.run(tmp_path / "a")
+    with pytest.raises(InputError, match="runs: expected two or more, got 1"):
+        compare([a])
+    b = cases.run(tmp_path / "b", cases.settings(balls=(cases.BallSettings("l1", (3.0,)),)))
+    with pytest.raises(InputError, match="that the first run has, too"):
+        compare([a, b])

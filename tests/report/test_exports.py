@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+
+from attribound.errors import InputError
+from attribound.evaluation.atomic import StorageError
+from attribound.report import FORMATS, export
+from attribound.report.exports import escape_latex
+from report import cases
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return cases.run(tmp_path_factory.mktemp("exports") / "run")
+
+
+def test_parquet_has_every_row_and_what_the_run_is_made_of(run, tmp_path) -> None:
+    path = export(run, "parquet", tmp_path / "deep" / "rows.parquet")
+    table = pq.read_table(path)
+    assert table.equals(run.table())
+    described = json.loads(table.schema.metadata[b"attribound.run.json"])
+    assert described["settings"] == run.manifest.settings
+
+
+def test_csv_has_every_row(run, tmp_path) -> None:
+    back = pc.read_csv(export(run, "csv", tmp_path / "rows.csv"))
+    assert back.column_names == run.table().column_names
+    assert back["attack"].to_pylist() == run.table()["attack"].to_pylist()
+    assert set(back["attribution"].to_pylist()) == {"saliency", cases.HOSTILE}
+
+
+def test_json_has_no_numbers_that_json_lacks(run, tmp_path) -> None:
+    def refuse(text: str) -> None:
+        raise AssertionError(text)
+
+    text = export(run, "json", tmp_path / "rows.json").read_text()
+    document = json.loads(text, parse_constant=refuse)
+    assert len(document["rows"]) == len(run.table())
+    assert {row["p"] for row in document["rows"]} == {2.0, "inf"}
+    assert len(document["summary"]) == 8
+    assert document["run"]["data"]["fingerprint"] == "sha256:data"
+
+
+def test_latex_has_as_many_cells_in_every_row_and_escapes_names(run, tmp_path) -> None:
+    text = export(run, "latex", tmp_path / "table.tex").read_text()
+    lines = [line for line in text.splitlines() if line.endswith(r"\\")]
+    plain = [line for line in lines if "multicolumn" not in line]
+    assert {len(re.findall(r"(?<!\\)&", line)) for line in plain} == {11}
+    titles = [line for line in lines if "multicolumn" in line]
+    assert len(titles) == 8
+    assert r"\textless{}/script\textgreater{}" in titles[0]
+    assert r"\&\$" in titles[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        (r"\input{/etc/passwd}", r"\textbackslash{}input\{/etc/passwd\}"),
+        ("a_b^c~d#e%f", r"a\_b\textasciicircum{}c\textasciitilde{}d\#e\%f"),
+        ("two\n\nlines", "two lines"),
+    ],
+)
+def test_nothing_in_a_name_is_a_command_of_latex(text, escaped) -> None:
+    assert escape_latex(text) == escaped
+
+
+def test_other_formats_are_refused(run, tmp_path) -> None:
+    with pytest.raises(InputError, match="format: expected one of csv, parquet, json, latex"):
+        export(run, "xlsx", tmp_path / "rows.xlsx")
+    assert set(FORMATS) == {"csv", "parquet", "json", "latex"}
+
+
+def test_a_place_that_cannot_be_written_is_named(run, tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="expected to be written"):
+        export(run, "csv", tmp_path / "file" / "rows.csv")

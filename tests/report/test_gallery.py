@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attribound.report import gallery as module
+from attribound.report.cells import groups
+from attribound.report.gallery import class_name, gallery
+from report import cases
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return cases.run(tmp_path_factory.mktemp("gallery") / "run")
+
+
+def test_the_worst_have_the_largest_angles_and_the_typical_are_near_the_median(run) -> None:
+    found = groups(run.table())
+    cards = [card for card in gallery(found, run.maps(), cases.CLASSES) if card.group == 2]
+    angles = found[2].cells[-1].numbers("attack_degrees")
+    defined = np.sort(angles[angles < 180])[::-1]
+    worst = [card for card in cards if card.kind == "worst"]
+    assert [card.degrees for card in worst] == pytest.approx(defined[:3])
+    assert all(card.epsilon == 0.1 for card in cards)
+    typical = [card.degrees for card in cards if card.kind == "typical"]
+    assert len(typical) == 3
+    middle = np.nanmedian(angles)
+    others = [a for a in defined[3:] if a not in typical]
+    assert max(abs(a - middle) for a in typical) <= min(abs(a - middle) for a in others)
+
+
+def test_every_card_has_five_pictures(run) -> None:
+    for card in gallery(groups(run.table()), run.maps(), cases.CLASSES):
+        assert [picture.caption for picture in card.pictures] == [
+            "input",
+            "its attribution",
+            "attacked input",
+            "attacked attribution",
+            "difference of attributions",
+        ]
+
+
+def test_cards_beyond_the_budget_are_left_out_evenly(run, monkeypatch) -> None:
+    everything = gallery(groups(run.table()), run.maps(), cases.CLASSES)
+    monkeypatch.setattr(module, "BYTES", sum(card.size for card in everything) // 2)
+    fewer = gallery(groups(run.table()), run.maps(), cases.CLASSES)
+    assert 8 <= len(fewer) < len(everything) == 24
+    assert {card.group for card in fewer} == {0, 1, 2, 3}
+
+
+def test_without_maps_there_are_no_cards(run) -> None:
+    assert gallery(groups(run.table()), run.maps().slice(0, 0), cases.CLASSES) == []
+
+
+def test_classes_without_a_name_are_numbers() -> None:
+    assert [class_name(label, ["a"]) for label in (0, 5, -1, None)] == ["a", "5", "-1", "unknown"]

@@ -1,0 +1,131 @@
+"""The page as text: whole, small enough, and safe whatever the names are."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from attribound.errors import InputError
+from attribound.report import write_html
+from attribound.report.cells import groups
+from attribound.report.gallery import BYTES
+from attribound.report.page import render
+from attribound.report.page_data import ROWS, page_data, script_json
+from attribound.results import Claim
+from report import cases
+
+
+class Elements(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag, attrs) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data) -> None:
+        self.texts.append(data)
+
+
+def parsed(html: str) -> Elements:
+    parser = Elements()
+    parser.feed(html)
+    return parser
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return cases.run(tmp_path_factory.mktemp("page") / "run", shape=(1, 28, 28))
+
+
+@pytest.fixture(scope="module")
+def html(run):
+    return render(run)
+
+
+def hostile(elements: Elements) -> bool:
+    scripts = [attributes for tag, attributes in elements.tags if tag == "script"]
+    pictures = [attributes for tag, attributes in elements.tags if tag == "img"]
+    return len(scripts) != 3 or any("onerror" in attributes for attributes in pictures)
+
+
+def test_names_become_text_and_nothing_else(html) -> None:
+    elements = parsed(html)
+    assert not hostile(elements)
+    assert any(cases.HOSTILE in text for text in elements.texts)
+
+
+def test_the_check_would_find_a_name_that_was_not_escaped(html) -> None:
+    assert hostile(parsed(html.replace("&lt;", "<").replace("&gt;", ">").replace("&#34;", '"')))
+
+
+def test_nothing_is_loaded_from_elsewhere(html) -> None:
+    for tag, attributes in parsed(html).tags:
+        for name in ("src", "href", "action", "poster", "srcset"):
+            value = attributes.get(name)
+            assert value is None or value.startswith("data:image/"), (tag, value)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)[1]
+    assert "default-src &#39;none&#39;" in policy
+    assert "unsafe-inline&#39;; img-src" in policy  # for styles only
+    assert policy.count("sha256-") == 2
+
+
+def test_everything_is_labelled(html) -> None:
+    elements = parsed(html)
+    labels = {
+        attributes["for"] for tag, attributes in elements.tags if tag == "label" and attributes
+    }
+    assert {"group", "epsilon"} <= labels
+    assert all(attributes.get("alt") for tag, attributes in elements.tags if tag == "img")
+    assert all(attributes.get("scope") for tag, attributes in elements.tags if tag == "th")
+    assert ("html", {"lang": "en"}) in elements.tags
+
+
+def test_claims_have_their_meaning_and_the_run_its_command(html) -> None:
+    text = " ".join(parsed(html).texts)
+    for claim in Claim:
+        assert claim.meaning in text
+    assert "attribound audit --config audit.toml" in text
+    assert "sha256:model" in text
+
+
+def test_the_page_goes_into_the_run_and_is_small_enough(run) -> None:
+    path = write_html(run)
+    assert path == run.path / "report.html"
+    assert path.stat().st_size < 6_000_000
+
+
+def test_the_largest_page_is_small_enough(tmp_path, html) -> None:
+    """Rows and pictures are limited, so that no run makes a page of more than 6 MB."""
+    chosen = cases.settings(limit=600, batch=600, attributions=(cases.SaliencySettings(),))
+    run = cases.run(tmp_path / "run", chosen, shape=(2,))
+    rows = len(script_json(page_data(groups(run.table()), cases.CLASSES)))
+    assert ROWS > 4 * 600
+    rows = rows * ROWS // (4 * 600)
+    most = len(html.encode()) + rows + BYTES  # more than it can be: this page has both already
+    assert most < 6_000_000
+
+
+def test_rows_of_features_and_unfinished_runs_have_pages(tmp_path) -> None:
+    chosen = cases.settings(attributions=(cases.SaliencySettings(),), claims=("first_order",))
+    run = cases.run(tmp_path / "run", chosen, shape=(13,), batches=1)
+    html = render(run)
+    assert "not finished; samples missing: 16" in html
+    data = json.loads(re.search(r'id="data">(.*?)</script>', html)[1])
+    assert [*data["claims"]] == ["first_order", "adjusted"]
+
+
+def test_a_run_that_was_only_begun_has_a_page(tmp_path) -> None:
+    html = render(cases.run(tmp_path / "run", batches=0))
+    assert "samples missing: 24" in html
+    assert "<script" not in html
+
+
+def test_what_is_missing_is_named(run, monkeypatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "plotly.offline", None)
+    with pytest.raises(InputError, match=r"pip install 'attribound\[report\]'"):
+        render(run)

@@ -1,0 +1,75 @@
+"""The one table, on a terminal and for LaTeX."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from attribound.evaluation.summary import summarise
+from attribound.report import console
+from attribound.report.summary_table import HEADER, summary_table
+from report import cases
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return cases.run(tmp_path_factory.mktemp("tables") / "run")
+
+
+def printed(table, width: int = 200) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width).print(table)
+    return out.getvalue()
+
+
+def test_every_setting_has_its_attack_and_claims(run) -> None:
+    summaries = summarise(run.table())
+    found = summary_table(summaries)
+    assert len(found.blocks) == 8
+    for block, summary in zip(found.blocks, summaries, strict=True):
+        assert [row[0] for row in block.rows] == [
+            "strongest attack",
+            "first-order",
+            "adjusted",
+            "calibrated",
+            "mean-value (searched)",
+            "certified",
+        ]
+        assert all(len(row) == len(HEADER) for row in block.rows)
+        attack, first = block.rows[0], block.rows[1]
+        assert float(attack[2]) == pytest.approx(summary.best.mean, rel=1e-3)
+        broken = summary.claims["first_order"].broken
+        assert first[7] == f"{broken.count} ({broken.share:.1%})"
+        assert first[8] == f"{summary.claims['first_order'].worst:.3g}x"
+        assert block.title.endswith("(1 of 24 samples failed)")
+
+
+def test_the_console_shows_it_and_reads_no_markup(run) -> None:
+    text = printed(console(run))
+    assert "strongest attack" in text
+    assert "saliency, l2 ε = 0.05" in text
+    assert "not finished" not in text
+    assert "\x1b" not in text
+
+
+def test_nothing_is_cut_off_on_a_narrow_terminal(run) -> None:
+    narrow = printed(console(run), width=80)
+    assert "…" not in narrow
+    (attack,) = {
+        line.split()[-1] for line in narrow.splitlines() if line.startswith(" strongest attack")
+    } & {f"{summarise(run.table())[0].best.kendall:.4g}"}
+    assert attack
+    assert "…" in printed(console(run), width=50)  # what is looked for would be seen
+
+
+def test_names_in_brackets_are_names(tmp_path) -> None:
+    label = "[red]x[/red]"
+    chosen = cases.settings(attributions=(cases.SaliencySettings(label=label),))
+    assert label in printed(console(cases.run(tmp_path / "run", chosen)))
+
+
+def test_an_unfinished_run_says_so(tmp_path) -> None:
+    text = printed(console(cases.run(tmp_path / "run", batches=2)))
+    assert "not finished: 1 of 3 batches are missing" in text

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from attribound.report.cells import groups
+from attribound.report.verdict import verdict
+from report import cases
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return groups(cases.run(tmp_path_factory.mktemp("verdict") / "run").table())
+
+
+def by_title(found):
+    return {claim.title: claim for claim in verdict(found).claims}
+
+
+def test_broken_and_kept_claims_are_counted(found) -> None:
+    broken = sum(cell.broken("first_order").sum() for group in found for cell in group.cells)
+    first = by_title(found)["first-order"]
+    assert f"exceeded {broken} of {23 * 8} bounds" in first.text
+    assert first.tone == "bad"
+    certified = by_title(found)["certified"]
+    assert certified.text.startswith(f"no attack exceeded it ({23 * 8} bounds). It is proved")
+    assert certified.tone == "good"
+
+
+def test_a_broken_certificate_is_called_an_error(tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(cases.FACTORS, "certified", 0.5)
+    claims = by_title(groups(cases.run(tmp_path / "run").table()))
+    assert "must not happen" in claims["certified"].text
+    assert claims["certified"].tone == "bad"
+
+
+def test_the_worst_angle_is_a_defined_one(found) -> None:
+    angles = [
+        (angle, sample)
+        for group in found
+        for cell in group.cells
+        for angle, sample in zip(
+            cell.numbers("attack_degrees"), cell.rows["sample"].to_pylist(), strict=True
+        )
+        if angle < 180
+    ]
+    angle, sample = max(angles)
+    (paragraph,) = verdict(found).paragraphs
+    assert f"sample {sample} by {angle:.1f}°" in paragraph
+
+
+def test_notes_name_what_limits_the_evidence(found) -> None:
+    notes = " ".join(verdict(found, missing=4).notes)
+    assert "samples missing: 4" in notes
+    assert f"1 ({100 + 10 * cases.FAILED}); most often because of ModelError" in notes
+    assert "is zero: 8." in notes
+    assert "misclassified to begin with: 1." in notes
+
+
+def test_without_attacks_nothing_is_concluded(tmp_path) -> None:
+    said = verdict(groups(cases.run(tmp_path / "run", cases.settings(attacks={})).table()))
+    assert said.paragraphs == ("No attack was made, so that nothing was held against the bounds.",)
+    assert said.claims[0].text.startswith("not held against any attack.")
+    assert said.claims[0].tone == "neutral"
