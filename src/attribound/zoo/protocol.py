@@ -150,9 +150,9 @@ def _pixels(predictions: tuple[float, int], attributions: tuple[float, int, int]
             images=200,
             explanation=Explanation(
                 method="integrated_gradients",
-                steps=10,
+                steps=5,
                 baseline=0.0,
-                quadrature="riemann_right",
+                quadrature="midpoint",
             ),
             ball=Ball(norm="linf", epsilon=radius, low=0.0, high=1.0),
             k=k,
