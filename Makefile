@@ -7,7 +7,7 @@ FASHION := /usr/share/datasets/fashion-mnist
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format lint types layers bench bench-bounds docs clean data
+.PHONY: help demo test test-slow check format lint types layers bench bench-bounds zoo docs clean data
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,10 +54,15 @@ endif
 bench: $(VENV)/.dev data ## solver and attacks against what users have today, as ratios
 	$(BIN)/python -u benchmarks/core.py | tee benchmarks/core.txt
 	$(BIN)/python -u benchmarks/attacks.py | tee benchmarks/attacks.txt
+	$(BIN)/python -u benchmarks/training_steps.py | tee benchmarks/training.txt
 
 # Hours for everything; killed, it goes on where it was. BOUNDS='--tests 25 --calibrations 25' for less.
 bench-bounds: $(VENV)/.dev data ## every claim against attacks; goes on where it was stopped
 	$(BIN)/python -u benchmarks/bounds.py --jobs 2 $(BOUNDS)
+
+# Many hours for everything; killed, it goes on where it was. ZOO='fashion-mnist/at' for one model.
+zoo: $(VENV)/.dev data ## train, measure and add the models of the zoo that are not there yet
+	$(BIN)/python -u zoo/train.py --jobs 2 $(ZOO)
 
 docs: $(VENV)/.dev ## put example output, claims and the last benchmark into README and docs
 	$(BIN)/python docs/render.py

@@ -14,7 +14,7 @@ import attribound as ab
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Pages with measurements: part ``name`` is ``benchmarks/name.txt``.
-MEASURED = {"benchmarks.md": ("core", "attacks"), "bounds.md": ("bounds",)}
+MEASURED = {"benchmarks.md": ("core", "attacks", "training"), "bounds.md": ("bounds",)}
 
 
 def python_blocks(text: str) -> list[str]:
@@ -34,6 +34,11 @@ def claims() -> str:
     """The table of claims, as the code states them."""
     rows = [f"| *{claim}* | {claim.meaning} |" for claim in ab.Claim]
     return "\n".join(["| claim | what the number promises |", "|---|---|", *rows])
+
+
+def leaderboard() -> str:
+    """The models of the zoo, from their cards."""
+    return ab.zoo.markdown(ab.zoo.cards())
 
 
 def fill(text: str, name: str, content: str) -> str:
@@ -56,6 +61,8 @@ def main() -> None:
         for name in names:
             measured = (ROOT / "benchmarks" / f"{name}.txt").read_text().strip("\n")
             path.write_text(fill(path.read_text(), name, f"```text\n{measured}\n```"))
+    page = ROOT / "docs" / "zoo.md"
+    page.write_text(fill(page.read_text(), "leaderboard", leaderboard()))
 
 
 if __name__ == "__main__":

@@ -60,6 +60,14 @@ PAGES = {
         "Images('pets', 6 examples of shape (3, 28, 28), 2 classes)",
         "50 25 25 ('left', 'right')",
     ],
+    "training": ["above chance: True", "settings.epochs is 6 there and 7 here"],
+    "zoo": ["at on digits: better than chance: True", "expected a model of the zoo"],
+    "sources": [
+        "same logits: True",
+        "was not opened",
+        "converted to float32",
+        "missing: 5.weight",
+    ],
 }
 
 
@@ -85,6 +93,10 @@ def test_the_json_of_models_is_a_config() -> None:
 
 def test_the_data_page_names_every_data_set() -> None:
     assert tuple(re.findall(r"^\| `([\w-]+)` \|", page("data"), re.MULTILINE)) == NAMES
+
+
+def test_the_zoo_page_shows_the_cards() -> None:
+    assert f"<!-- begin leaderboard -->\n{render.leaderboard()}\n" in page("zoo")
 
 
 def test_a_part_that_is_missing_is_an_error() -> None:

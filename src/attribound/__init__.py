@@ -1,6 +1,6 @@
 """How far can an attacker move the explanations of a classifier?"""
 
-from attribound import attacks, metrics
+from attribound import attacks, data, metrics, models, zoo
 from attribound.attributions import (
     Attribution,
     Classifier,
@@ -71,11 +71,14 @@ __all__ = [
     "bound",
     "bounds",
     "calibrate",
+    "data",
     "eta",
     "fidelity",
     "from_captum",
     "max_epsilon",
     "metrics",
+    "models",
     "smooth",
     "validate",
+    "zoo",
 ]

@@ -77,6 +77,11 @@ def _scatter(group: Group, axes: Any) -> None:
         axes.plot(ends, ends, "--", color=_GREY, linewidth=1)
         axes.set_xscale("log")
         axes.set_yscale("log")
+        ticker = package("matplotlib.ticker", extra="report", purpose="figures")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+            axis.set_minor_formatter(ticker.NullFormatter())
     axes.set_xlabel(f"bound on the deviation, ε = {cell.epsilon:g}")
     axes.set_ylabel("deviation attained")
 
@@ -84,14 +89,18 @@ def _scatter(group: Group, axes: Any) -> None:
 def _gaps(group: Group, axes: Any) -> None:
     cell = group.cells[-1]
     attack = cell.numbers("attack")
+    gaps = {}
     for claim in group.claims:
         bound = cell.numbers(claim)
         with np.errstate(divide="ignore", invalid="ignore"):
             gap = 1 - attack / bound
-        gap = gap[np.isfinite(gap)]
-        if len(gap):
-            name = str(CLAIMS[claim])
-            axes.hist(gap, bins=40, alpha=0.6, color=_LOOKS[claim][0], label=name)
+        gaps[claim] = gap[np.isfinite(gap) & np.isfinite(bound)]
+    together = np.concatenate([*gaps.values(), [0.0]])
+    # The same bins for every claim.
+    bins = np.linspace(together.min(), together.max() or 1.0, 31)
+    for claim, gap in gaps.items():
+        name, colour = str(CLAIMS[claim]), _LOOKS[claim][0]
+        axes.hist(gap, bins=bins, alpha=0.6, color=colour, label=name)
     axes.axvline(0, color=_GREY, linestyle="--", linewidth=1)
     axes.set_xlabel(f"1 - attack / bound, ε = {cell.epsilon:g}")
     axes.set_ylabel("samples")
@@ -127,8 +136,9 @@ _PLOTS: dict[str, Callable[[Group, Any], None]] = {
 
 
 def _mean(values: Any) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")
+    """Over samples with a value; NaN, which is not drawn, if there is none or one is infinite."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) and np.isfinite(known).all() else float("nan")
 
 
 def _file(figure: Any, kind: str) -> bytes:
