@@ -26,7 +26,7 @@ demo: $(VENV)/.demo ## train on the digits, bound and attack a few images, print
 	$(BIN)/python examples/digits.py
 
 check: $(VENV)/.dev format lint types layers data ## everything CI runs: format, lint, types, layers, tests, doctests
-	$(BIN)/python -m pytest -m 'not slow' --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' --numprocesses=2 --cov --cov-report=term
 
 test: check ## the same as make check
 
@@ -45,10 +45,11 @@ types: $(VENV)/.dev
 layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-# CI must not skip the tests on Fashion-MNIST, so it installs the data; elsewhere they skip.
+# CI must not skip tests on Fashion-MNIST or in a browser, so it installs both; elsewhere they skip.
 data:
 ifdef CI
-	test -d $(FASHION) || (apt-get update -q && apt-get install -q -y dataset-fashion-mnist)
+	test -d $(FASHION) -a -x /usr/bin/chromium || \
+	    (apt-get update -q && apt-get install -q -y dataset-fashion-mnist chromium)
 endif
 
 bench: $(VENV)/.dev data ## solver and attacks against what users have today, as ratios

@@ -62,6 +62,7 @@ PAGES = {
     ],
     "training": ["above chance: True", "settings.epochs is 6 there and 7 here"],
     "zoo": ["at on digits: better than chance: True", "expected a model of the zoo"],
+    "report": ["strongest attack", "report.html True", "6 figures", "paired: True samples: 6 True"],
     "sources": [
         "same logits: True",
         "was not opened",
