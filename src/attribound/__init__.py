@@ -1,5 +1,8 @@
 """How far can an attacker move the explanations of a classifier?"""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from attribound import attacks, data, metrics, models, zoo
 from attribound.attributions import (
     Attribution,
@@ -31,6 +34,9 @@ from attribound.results import Attacked, Bound, Bounds, Claim, Fidelity, MaxEpsi
 from attribound.smoothing import smooth
 from attribound.spectral import NormSolver, SpectralSolver
 from attribound.validation import Validation, validate
+
+if TYPE_CHECKING:
+    from attribound.evaluation.audit import audit
 
 __version__ = "0.1.0"
 
@@ -68,6 +74,7 @@ __all__ = [
     "Status",
     "Validation",
     "attacks",
+    "audit",
     "bound",
     "bounds",
     "calibrate",
@@ -82,3 +89,10 @@ __all__ = [
     "validate",
     "zoo",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Audits bring pyarrow and pydantic with them, which bounds do without: seconds of import.
+    if name == "audit":
+        return importlib.import_module("attribound.evaluation.audit").audit
+    raise AttributeError(f"module 'attribound' has no attribute {name!r}")

@@ -13,6 +13,7 @@ from attribound.attacks import Attack
 from attribound.attributions import Attribution
 from attribound.balls import LpBall
 from attribound.evaluation.claimed import Row, unstacked
+from attribound.results import Attacked
 from attribound.tensors import per_example
 
 
@@ -43,34 +44,34 @@ class Prey:
 
 
 def attack_columns(
-    prey: Prey, ball: LpBall, attacks: dict[str, Attack]
+    prey: Prey, ball: LpBall, attacks: dict[str, Attack], bound: Tensor
 ) -> tuple[list[Row], Best | None]:
-    """The columns of every attack and of the best, a row a sample; none without attacks."""
+    """The columns of every attack and of the best, a row a sample; none without attacks.
+
+    Repeats beyond ``bound``, one value a sample, are counted.
+    """
     rows: list[Row] = [{} for _ in prey.x]
     best: Best | None = None
     for name, attack in attacks.items():
         start = time.perf_counter()
         found = attack(prey.attribution, prey.x, ball, prey.target)
         seconds = (time.perf_counter() - start) / len(prey.x)
-        trials = found.trials or (found,)
-        deviations, degrees = (
-            torch.stack([getattr(trial, field) for trial in trials])
-            for field in ("deviation", "degrees")
-        )
         after = prey.attribution(prey.x + found.delta, prey.target)
         assert found.label_kept is not None  # attributions of an audit know their classifier
+        similarity = _similarity(prey, after)
         own = {
             "": found.deviation,
-            "_mean": deviations.mean(0),
-            "_degrees": degrees.amax(0),
-            "_mean_degrees": degrees.mean(0),
             "_label_kept": found.label_kept,
-            **{f"_{key}": value for key, value in _similarity(prey, after).items()},
+            **{f"_{key}": value for key, value in similarity.items()},
+            **_repeated(prey, found, bound, similarity["kendall"]),
         }
-        here = Best(found.delta, after, found.deviation, degrees.amax(0))
+        here = Best(found.delta, after, found.deviation, own["_degrees"])
         wins = [True] * len(rows) if best is None else (here.deviation > best.deviation).tolist()
         best = here if best is None else _better(best, here)
-        for row, columns, won in zip(rows, unstacked(own), wins, strict=True):
+        kept_none = (own["_kept"] == 0).tolist()
+        for i, (row, columns, won) in enumerate(zip(rows, unstacked(own), wins, strict=True)):
+            if kept_none[i]:
+                columns["_kept_mean"] = columns["_kept_mean_degrees"] = None
             row |= {f"attack_{name}{suffix}": value for suffix, value in columns.items()}
             row[f"attack_{name}_evaluations"] = found.evaluations
             row[f"attack_{name}_seconds"] = seconds
@@ -86,6 +87,37 @@ def attack_columns(
         for row, angle in zip(rows, best.degrees.tolist(), strict=True):
             row["attack_degrees"] = angle
     return rows, best
+
+
+def _repeated(prey: Prey, found: Attacked, bound: Tensor, kendall: Tensor) -> dict[str, Tensor]:
+    """Over all repeats of an attack, and over those that kept the label."""
+    trials = found.trials or (found,)
+    deviations, degrees = (
+        torch.stack([getattr(trial, field) for trial in trials])
+        for field in ("deviation", "degrees")
+    )
+    kept = torch.stack([trial.label_kept for trial in trials if trial.label_kept is not None])
+    outside = deviations > bound
+    count = kept.sum(0)
+    if len(trials) > 1:
+        kendall = torch.stack([_kendall(prey, trial.delta) for trial in trials]).mean(0)
+    return {
+        "_mean": deviations.mean(0),
+        "_degrees": degrees.amax(0),
+        "_mean_degrees": degrees.mean(0),
+        "_mean_kendall": kendall,
+        "_repeats": torch.full_like(count, len(trials)),
+        "_outside": outside.sum(0),
+        "_kept": count,
+        "_kept_outside": (outside & kept).sum(0),
+        "_kept_mean": (deviations * kept).sum(0) / count.clamp(min=1),
+        "_kept_mean_degrees": (degrees * kept).sum(0) / count.clamp(min=1),
+    }
+
+
+def _kendall(prey: Prey, delta: Tensor) -> Tensor:
+    after = prey.attribution(prey.x + delta, prey.target)
+    return metrics.kendall(prey.clean.abs(), after.abs())
 
 
 def _similarity(prey: Prey, after: Tensor) -> dict[str, Tensor]:

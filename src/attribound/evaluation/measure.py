@@ -160,7 +160,7 @@ def _measured(subject: Subject, name: str, batch: Batch) -> tuple[list[Row], lis
             for each, chosen in (settings.attacks or {}).items()
             if chosen.applies(norm)
         }
-        attacked, best = attack_columns(prey, ball, attacks)
+        attacked, best = attack_columns(prey, ball, attacks, first.euclidean)
         identity = _identity(batch, name, norm, ball)
         columns = [identity, common, first_order_columns(first), *claims.values(), attacked]
         if best is not None and subject.originals:

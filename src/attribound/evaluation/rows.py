@@ -58,6 +58,13 @@ _ATTACK = {
     "_mean": _FLOAT,  # mean over repeats, as the paper takes it
     "_degrees": _FLOAT,  # largest angle over repeats
     "_mean_degrees": _FLOAT,
+    "_mean_kendall": _FLOAT,
+    "_repeats": _INT,
+    "_outside": _INT,  # repeats beyond the first-order bound
+    "_kept": _INT,  # repeats that kept the label, as the next three are of these alone
+    "_kept_outside": _INT,
+    "_kept_mean": _FLOAT,  # null if there are none
+    "_kept_mean_degrees": _FLOAT,
     "_label_kept": _BOOL,  # by the repeat that moved furthest, as the next two
     "_kendall": _FLOAT,
     "_topk": _FLOAT,

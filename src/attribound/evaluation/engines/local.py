@@ -8,7 +8,7 @@ import pickle
 import signal
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -19,6 +19,7 @@ import torch
 from attribound.errors import InputError
 from attribound.evaluation.engines.work import Results, Schedule, Work, given_up
 from attribound.evaluation.engines.worker import serve
+from attribound.evaluation.store import Tables
 
 #: "forkserver": torch is loaded once, by a process without threads that all others copy.
 _CONTEXT = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
@@ -79,7 +80,11 @@ class LocalEngine:
                     crew[worker.link] = worker
                 for link in wait(list(crew)):
                     assert isinstance(link, Connection)
-                    yield from _attend(crew, crew[link], schedule, work)
+                    answer = _listen(crew, crew[link], schedule, work)
+                    for worker in crew.values():  # they work while the answer is stored
+                        worker.take(schedule, work)
+                    if answer is not None:
+                        yield answer
         finally:
             for worker in crew.values():
                 worker.stop()
@@ -99,6 +104,13 @@ class _Worker:
         self.ready = False
         self.number: int | None = None
 
+    def take(self, schedule: Schedule, work: Work) -> None:
+        """Begin with the next batch, if there is one and nothing else to do."""
+        if self.ready and self.number is None and (number := schedule.next()) is not None:
+            self.number = number
+            with suppress(ConnectionError):  # it just died: seen when it is listened to
+                self.link.send((number, work.batch(number)))
+
     def stop(self, patience: float = 0) -> str:
         """End the process, whatever it does, if it does not end by itself; how it ended."""
         self.link.close()
@@ -108,30 +120,26 @@ class _Worker:
         return _ending(self.process.exitcode)
 
 
-def _attend(
+def _listen(
     crew: dict[Connection[Any, Any], _Worker], worker: _Worker, schedule: Schedule, work: Work
-) -> Results:
-    """Take what a worker has to say, and give it its next batch."""
-    answer = None
+) -> tuple[int, Tables] | None:
+    """What a worker has to say: a batch, if it is done with one or has to be given up."""
     try:
         answer = worker.link.recv()
-        worker.ready, worker.number = True, None
-        if not isinstance(answer, Exception):
-            worker.number = schedule.next()
-            if worker.number is not None:  # it works while we store the answer
-                worker.link.send((worker.number, work.batch(worker.number)))
     except (EOFError, ConnectionError):
         how = worker.stop(_SECONDS_TO_DIE)
         del crew[worker.link]
         if not worker.ready:
             schedule.unborn(how)
         if worker.number is not None and schedule.died(worker.number):
-            yield worker.number, work.failed(worker.number, given_up(how))
+            return worker.number, work.failed(worker.number, given_up(how))
+        return None
     if isinstance(answer, Exception):
         raise answer
-    if answer is not None:
-        schedule.born()
-        yield answer
+    worker.ready, worker.number = True, None
+    schedule.born()
+    number_and_tables: tuple[int, Tables] | None = answer
+    return number_and_tables
 
 
 def _pickled(work: Work) -> bytes:

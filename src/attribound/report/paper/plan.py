@@ -1,0 +1,144 @@
+"""The plan of all runs: data, models, radii and effort, read from TOML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from attribound.data.places import data_directory
+from attribound.errors import InputError
+from attribound.evaluation.protocols import complete
+from attribound.evaluation.settings import AuditSettings, parse_settings, read_toml
+from attribound.evaluation.strict import Strict, parse
+from attribound.report.paper.items import AUDITS, RECORDS, RunSpec
+
+#: The plan that is used unless another is named.
+SHIPPED = Path(__file__).with_name("plan.toml")
+_PAPERS_BOUND = ("paper", "methods")
+_DEFAULT_SAMPLES = 8
+
+
+@dataclass(frozen=True)
+class ModelPlan(Strict):
+    """One model.
+
+    Attributes:
+        model: as an audit takes it.
+        weights: file, if not absolute in the data directory.
+        smooth: beta of its smooth copy, if it has kinks.
+        samples: of each kind of run, instead of those of the data.
+    """
+
+    model: str
+    weights: str | None = None
+    smooth: float | None = None
+    samples: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DataPlan(Strict):
+    """One data set.
+
+    Attributes:
+        title: what the paper calls it.
+        samples: of each kind of run; a kind that is not there has those of ``paper``.
+        balls: radii of each norm.
+        methods_balls: those for the attributions of Table 2, if it has them.
+        models: by key, in the order of the tables.
+        k: of top-k.
+        name: of the data, if not its key.
+        paper_bound: effort of the first-order bound in tables with the paper's attacks.
+        batch: samples computed together, if not the common number.
+    """
+
+    title: str
+    samples: dict[str, int]
+    balls: dict[str, tuple[float, ...]]
+    models: dict[str, ModelPlan]
+    methods_balls: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    k: int | None = None
+    name: str | None = None
+    paper_bound: dict[str, Any] = field(default_factory=dict)
+    batch: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan(Strict):
+    """All runs.
+
+    Attributes:
+        common: settings of every audit.
+        kinds: settings of each kind of run.
+        data: by key.
+    """
+
+    common: dict[str, Any]
+    kinds: dict[str, dict[str, Any]]
+    data: dict[str, DataPlan]
+
+    def __post_init__(self) -> None:
+        """Refuse kinds that nobody makes."""
+        known = (*AUDITS, *RECORDS)
+        unknown = [kind for kind in self.kinds if kind not in known]
+        if unknown:
+            raise InputError(
+                "kinds", expected=f"of {', '.join(known)}", got=unknown[0], remedy="check the plan"
+            )
+
+    @classmethod
+    def read(cls, path: Path = SHIPPED) -> Plan:
+        """The plan in a TOML file.
+
+        Raises:
+            InputError: it is missing, or has other keys.
+        """
+        return parse(cls, read_toml(path), f"plan {path}")
+
+    def has(self, spec: RunSpec) -> bool:
+        """Whether this run is planned."""
+        data = self.data.get(spec.data)
+        if data is None or spec.model not in data.models or spec.kind not in self.kinds:
+            return False
+        if spec.kind.startswith("methods") and not data.methods_balls:
+            return False
+        return self.samples(spec) > 0
+
+    def samples(self, spec: RunSpec, most: int | None = None) -> int:
+        """How many samples it takes, at most ``most``."""
+        data = self.data[spec.data]
+        numbers = {**data.samples, **data.models[spec.model].samples}
+        planned = numbers.get(spec.kind, numbers.get("paper", _DEFAULT_SAMPLES))
+        return planned if most is None else min(planned, most)
+
+    def settings(self, spec: RunSpec, most: int | None = None) -> AuditSettings:
+        """The complete settings of a run.
+
+        Raises:
+            InputError: something in the plan is unknown to audits.
+        """
+        data = self.data[spec.data]
+        model = data.models[spec.model]
+        radii = data.methods_balls if spec.kind.startswith("methods") else data.balls
+        document: dict[str, Any] = {
+            **self.common,
+            "data": data.name or spec.data,
+            "model": model.model,
+            "weights": None if model.weights is None else str(data_directory() / model.weights),
+            "smooth": model.smooth,
+            "limit": self.samples(spec, most),
+            "balls": [{"norm": norm, "epsilons": list(each)} for norm, each in radii.items()],
+            "k": data.k,
+        }
+        if data.batch is not None:
+            document["batch"] = data.batch
+        if spec.kind in _PAPERS_BOUND and data.paper_bound:
+            document["first_order"] = data.paper_bound
+        return complete(parse_settings({**document, **self.kinds[spec.kind]}))
+
+    def of_data(self, data: str, kinds: tuple[str, ...]) -> tuple[RunSpec, ...]:
+        """The planned runs of these kinds for all models of some data."""
+        models: Mapping[str, ModelPlan] = self.data[data].models if data in self.data else {}
+        specs = (RunSpec(data, model, kind) for model in models for kind in kinds)
+        return tuple(spec for spec in specs if self.has(spec))
