@@ -1,9 +1,9 @@
 """``make bench-bounds``: every claim against attacks, on trained networks.
 
 For each network, attribution and ball, bounds and attacks of test images (and of others,
-to calibrate on) are stored row by row; the report is made from the rows alone. Kill it at
-any time: at most the batches in flight are lost, and the same command goes on from there.
-``--report`` only reports what is there so far.
+to calibrate on) are stored row by row, and a second pass of attacks beside them; the report
+is made from the rows alone. Kill it at any time: at most the batches in flight are lost, and
+the same command goes on from there. ``--report`` only reports what is there so far.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def work(settings: Settings, parent: int | None = None) -> None:
         if compute(part, settings):
             now = time.perf_counter()
             print(
-                f"{now - started:7.0f} s  {number}/{len(parts)}  {part.cell} {part.role} "
+                f"{now - started:7.0f} s  {number}/{len(parts)}  {part.cell} {part.kind} "
                 f"{part.number}: {now - begun:.1f} s",
                 flush=True,
             )
@@ -82,15 +82,19 @@ def run(settings: Settings, jobs: int) -> None:
 def combine(settings: Settings) -> tuple[list[store.Row], str]:
     """The rows of all parts that are there with these settings, and what is missing."""
     rows: list[store.Row] = []
-    missing = 0
+    missing = []
     parts = [*plan(settings)]
     for part in parts:
         path = part.path(settings.parts)
         if store.done(path, described(part, settings)):
             rows += store.read(path)
         else:
-            missing += 1
-    lacks = f"{missing} of {len(parts)} parts are not measured yet: this is about the rest.\n\n"
+            missing.append(part)
+    again = sum(part.again for part in missing)
+    lacks = (
+        f"{len(missing)} of {len(parts)} parts are not measured yet, {again} of them second passes"
+        " of attacks: this is about the rest.\n\n"
+    )
     return rows, lacks if missing else ""
 
 

@@ -1,1 +1,1 @@
-"""What ``make bench-bounds`` is made of: plan, measurement, storage, scores, goals, report."""
+"""``make bench-bounds``: plan, measurement, storage, passes of attacks, scores, goals, report."""

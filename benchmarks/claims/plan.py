@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import attribound as ab
@@ -13,6 +13,7 @@ MLPS = ("mlp-at-b5", "mlp-at-b20", "mlp-nat-b5", "mlp-nat-b20")
 CNNS = ("at", "nat", "at-b5", "nat-b5")
 LARGE = "conv-3072"  # untrained, 3x32x32: only for the l-infinity problem at x
 LARGE_IMAGES = 4
+AGAIN = "again-"  # before the role of rows of the second pass of attacks
 ATTRIBUTIONS = ("saliency", "ig-3")
 BALLS = (
     ab.L2Ball(0.05),
@@ -53,7 +54,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Part:
-    """A batch of images of one cell; ``ball`` None for the linear comparison."""
+    """A batch of images of one cell; ``ball`` None for the linear comparison.
+
+    With ``again`` it is the second pass of attacks on the images of the part without.
+    """
 
     network: str
     attribution: str
@@ -61,6 +65,12 @@ class Part:
     role: str
     number: int
     images: range  # places among the images of this role
+    again: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Role of its rows."""
+        return f"{AGAIN}{self.role}" if self.again else self.role
 
     @property
     def cell(self) -> str:
@@ -70,7 +80,7 @@ class Part:
 
     def path(self, folder: Path) -> Path:
         """Its file."""
-        return folder / self.cell / f"{self.role}-{self.number:03}.parquet"
+        return folder / self.cell / f"{self.kind}-{self.number:03}.parquet"
 
     def certified(self, settings: Settings) -> int:
         """How many of its images are certified."""
@@ -84,7 +94,7 @@ class Part:
 
     def claims(self, settings: Settings) -> dict[str, int]:
         """Of how many of its images each claim is computed; calibration needs both its bases."""
-        if self.ball is None:
+        if self.ball is None or self.again:
             return {}
         count = len(self.images)
         wanted = {"first_order": count, "mean_value": count}
@@ -100,7 +110,9 @@ def plan(settings: Settings) -> Iterator[Part]:
     """All parts, so ordered that the first ones already make a report.
 
     The large network, then MLPs, then saliency and then integrated gradients on SmallCNN;
-    within each of these every cell gets its first batch before any gets its second.
+    within each of these every cell gets its first batch before any gets its second. The
+    second pass of attacks, much cheaper than the bounds, follows each batch: an image
+    counts when it has both.
     """
     stages = [((LARGE,), ATTRIBUTIONS)]
     stages += [(MLPS, ATTRIBUTIONS), *((CNNS, (name,)) for name in ATTRIBUTIONS)]
@@ -121,7 +133,9 @@ def plan(settings: Settings) -> Iterator[Part]:
                 for pair in pairs:
                     for role, ranges in runs.items():
                         if number < len(ranges):
-                            yield Part(*pair, ball, role, number, ranges[number])
+                            part = Part(*pair, ball, role, number, ranges[number])
+                            yield part
+                            yield replace(part, again=True)
 
 
 def places(role: str, images: range) -> list[int]:

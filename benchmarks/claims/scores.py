@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from attribound.calibration.conformal import conformal_factor
+from claims.passes import cell, joined
 from claims.store import Row
 
 ALPHA = 0.05
@@ -23,6 +24,7 @@ class Score:
     Attributes:
         count: images.
         broken: how many an attack moved further than the bound.
+        only_again: how many of these only the second pass of attacks did.
         slack: mean of bound / attack.
         worst: largest attack / bound.
     """
@@ -31,6 +33,7 @@ class Score:
     broken: int
     slack: float
     worst: float
+    only_again: int = 0
 
     @property
     def share(self) -> float:
@@ -66,17 +69,22 @@ class Cell:
         return f"{self.network} {self.attribution} {self.ball}"
 
 
-def score(bounds: Sequence[float], attacks: Sequence[float]) -> Score:
+def score(
+    bounds: Sequence[float], attacks: Sequence[float], first: Sequence[float] | None = None
+) -> Score:
     """How bounds did on images whose attributions attacks moved so far.
 
-    An attribution that neither moves nor may move has slack 1.
+    An attribution that neither moves nor may move has slack 1. ``first`` is what the first
+    pass of attacks attained, if ``attacks`` are the best of more than that.
     """
     pairs = [*zip(bounds, attacks, strict=True)]
+    earlier = zip(pairs, attacks if first is None else first, strict=True)
     return Score(
         count=len(pairs),
         broken=sum(attack > bound for bound, attack in pairs),
         slack=fmean(_over(bound, attack) for bound, attack in pairs),
         worst=max(_over(attack, bound) for bound, attack in pairs),
+        only_again=sum(before <= bound < attack for (bound, attack), before in earlier),
     )
 
 
@@ -88,6 +96,7 @@ def pool(scores: Sequence[Score]) -> Score:
         broken=sum(each.broken for each in scores),
         slack=sum(each.slack * each.count for each in scores) / count,
         worst=max(each.worst for each in scores),
+        only_again=sum(each.only_again for each in scores),
     )
 
 
@@ -101,13 +110,11 @@ def factor(calibration: Iterable[Row], base: str) -> float | None:
     return conformal_factor(scores, ALPHA) if scores else None
 
 
-def cells(rows: Iterable[Row]) -> list[Cell]:
-    """Every cell that has test rows, in the order in which they come."""
+def cells(rows: Sequence[Row]) -> list[Cell]:
+    """Every cell that has test rows of both passes of attacks, in the order in which they come."""
     grouped: dict[tuple[str, str, float, float], dict[str, list[Row]]] = {}
-    for row in rows:
-        if row["role"] != "linear":
-            key = (row["network"], row["attribution"], row["p"], row["epsilon"])
-            grouped.setdefault(key, {"test": [], "calibration": []})[row["role"]].append(row)
+    for row in joined(rows):
+        grouped.setdefault(cell(row), {"test": [], "calibration": []})[row["role"]].append(row)
     return [_cell(key, **found) for key, found in grouped.items() if found["test"]]
 
 
@@ -122,7 +129,8 @@ def _cell(key: tuple[str, str, float, float], test: list[Row], calibration: list
         have = [row for row in test if row[base] is not None]
         if have:
             bounds = [scale * row[base] for row in have]
-            scores[claim] = score(bounds, [row["attack"] for row in have])
+            attacks = [row["attack"] for row in have]
+            scores[claim] = score(bounds, attacks, [row["first_attack"] for row in have])
     return Cell(*key, len(calibration), known, scores)
 
 

@@ -26,14 +26,16 @@ SCHEMA = pa.schema(
     {
         "network": TEXT,
         "attribution": TEXT,
-        "role": TEXT,  # test, calibration, or linear: the l-infinity problem at x alone
+        # test, calibration; again-test, again-calibration: the second pass of attacks alone;
+        # linear: the l-infinity problem at x alone
+        "role": TEXT,
         "p": NUMBER,
         "epsilon": NUMBER,  # null in linear rows: there everything is per unit of epsilon
         "sample": COUNT,  # index in t10k
         "label": COUNT,
         "features": COUNT,
         "attribution_norm": NUMBER,
-        "attack": NUMBER,  # largest deviation that any trial attained
+        "attack": NUMBER,  # largest deviation that any trial of this pass attained
         "attack_by": TEXT,
         "attack_label_kept": FLAG,
         "attack_gradients": COUNT,

@@ -23,7 +23,7 @@ def measured(monkeypatch) -> list:
 
     def measure(part, settings):
         asked.append(part)
-        return [{"network": part.network, "role": part.role, "sample": i} for i in part.images]
+        return [{"network": part.network, "role": part.kind, "sample": i} for i in part.images]
 
     monkeypatch.setattr(bounds, "measure", measure)
     monkeypatch.setattr(
@@ -40,7 +40,7 @@ def test_everything_is_computed_once_and_put_together_in_order(settings, measure
     assert len(measured) == len(parts), "what is there is not computed again"
     rows, lacks = bounds.combine(settings)
     assert not lacks
-    expected = [(part.role, i) for part in parts for i in part.images]
+    expected = [(part.kind, i) for part in parts for i in part.images]
     assert [(row["role"], row["sample"]) for row in rows] == expected
     assert {row["settings"] for row in rows} >= {
         '{"cell": "mlp-at-b5_saliency_l2-0.05", "seed": 0}'
@@ -64,6 +64,23 @@ def test_a_kill_loses_the_batch_in_flight_only(settings, measured, monkeypatch) 
     assert lacks.startswith(f"{len(parts) - 3} of {len(parts)} parts are not measured yet")
     bounds.work(settings)
     assert measured == parts, "nothing twice, nothing left out"
+
+
+def test_second_passes_are_computed_beside_what_was_there_without(settings, measured) -> None:
+    """As in a folder that an older run left: nothing of it is touched or computed again."""
+    ordinary = [part for part in plan(settings) if not part.again]
+    for part in ordinary:
+        bounds.compute(part, settings)
+    files = {part.path(settings.parts) for part in ordinary}
+    before = {path: path.read_bytes() for path in files}
+    missing = len([*plan(settings)]) - len(ordinary)
+    assert f", {missing} of them second passes" in bounds.combine(settings)[1]
+    measured.clear()
+    bounds.work(settings)
+    assert len(measured) == missing
+    assert all(part.again for part in measured)
+    assert {path: path.read_bytes() for path in files} == before
+    assert bounds.combine(settings)[1] == ""
 
 
 def test_other_settings_compute_again_and_are_not_mixed_in(settings, measured) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from claims.plan import BALLS, CNNS, LARGE, MLPS, Settings, batches, places, plan
 
 SMALL = Settings(
@@ -34,12 +36,24 @@ def test_every_cell_gets_all_its_images_once() -> None:
                 few = 50 if network in MLPS else 20
                 for role, count in {"test": 30, "calibration": few}.items():
                     key = (network, attribution, ball, role)
-                    runs = [
-                        part.images
+                    same = [
+                        part
                         for part in parts
                         if (part.network, part.attribution, part.ball, part.role) == key
                     ]
-                    assert [i for run in runs for i in run] == list(range(count))
+                    for again in (False, True):
+                        runs = [part.images for part in same if part.again == again]
+                        assert [i for run in runs for i in run] == list(range(count))
+
+
+def test_the_second_pass_follows_its_part_in_a_file_of_its_own() -> None:
+    parts = [part for part in plan(SMALL) if part.ball]
+    for part, second in zip(parts[::2], parts[1::2], strict=True):
+        assert (part.again, second) == (False, replace(part, again=True))
+        folder, name = part.path(SMALL.parts).parent, part.path(SMALL.parts).name
+        assert second.path(SMALL.parts) == folder / f"again-{name}"
+        assert name == f"{part.role}-{part.number:03}.parquet", "what is measured stays valid"
+    assert not any(part.again for part in plan(SMALL) if part.ball is None)
 
 
 def test_the_early_parts_are_the_useful_ones() -> None:
@@ -85,7 +99,7 @@ def test_what_is_certified() -> None:
 def test_calibration_has_both_its_bases() -> None:
     for part in plan(SMALL):
         claims = part.claims(SMALL)
-        if part.ball is None:
+        if part.ball is None or part.again:
             assert claims == {}
             continue
         assert claims["first_order"] == len(part.images)
