@@ -127,5 +127,5 @@ def test_a_run_that_was_only_begun_has_a_page(tmp_path) -> None:
 
 def test_what_is_missing_is_named(run, monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "plotly.offline", None)
-    with pytest.raises(InputError, match=r"pip install 'attribound\[report\]'"):
+    with pytest.raises(InputError, match=r"pip install 'attribound\[audit\]'"):
         render(run)

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from attribound.evaluation.summary import summarise
 from attribound.report import console
+from attribound.report.ranges import ranges
 from attribound.report.summary_table import HEADER, summary_table
 from report import cases
 
@@ -52,6 +53,17 @@ def test_the_console_shows_it_and_reads_no_markup(run) -> None:
     assert "saliency, l2 ε = 0.05" in text
     assert "not finished" not in text
     assert "\x1b" not in text
+
+
+def test_the_console_says_what_was_audited_and_within_which_values(run) -> None:
+    text = printed(console(run))
+    assert f"on {run.manifest.samples} samples of {run.manifest.data['name']}" in text
+    assert ranges(run.manifest.settings) in text
+
+
+def test_ranges_in_words() -> None:
+    balls = [{"norm": "l1", "low": 0.0, "high": None}, {"norm": "l3", "low": None, "high": 2.0}]
+    assert ranges({"balls": balls}) == "l1: values from 0; l3: values up to 2"
 
 
 def test_nothing_is_cut_off_on_a_narrow_terminal(run) -> None:

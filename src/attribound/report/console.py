@@ -8,14 +8,15 @@ from rich.text import Text
 
 from attribound.evaluation.store import Run
 from attribound.evaluation.summary import summarise
+from attribound.report.ranges import ranges
 from attribound.report.summary_table import summary_table
 
 #: What fits a terminal of 80 characters; the page has the rest.
 _COLUMNS = {
-    "deviation": "mean",
-    "worst": "worst",
-    "angle °": "angle",
-    "worst °": "worst",
+    "deviation": "moved\nmean",
+    "worst": "by\nworst",
+    "angle °": "angle\nmean",
+    "worst °": "(°)\nworst",
     "undefined": "unde-\nfined",
     "exceeded": "exceeded",
     "Kendall": "Kendall",
@@ -32,8 +33,10 @@ def console(run: Run) -> Table:
         box=SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
-        title=Text(str(run.path)),
+        title=Text(_title(run)),
         title_justify="left",
+        caption=Text("; ".join(_notes(run))),
+        caption_justify="left",
     )
     table.add_column(Text(found.header[0]), overflow="fold")
     for title in _COLUMNS.values():
@@ -44,9 +47,18 @@ def console(run: Run) -> Table:
         for row in block.rows:
             table.add_row(Text(f" {row[0]}"), *[Text(row[place]) for place in places])
         table.add_section()
-    table.caption = Text(_state(run)) if not run.finished else None
     return table
 
 
-def _state(run: Run) -> str:
-    return f"not finished: {len(run.missing())} of {run.manifest.batches} batches are missing"
+def _title(run: Run) -> str:
+    manifest = run.manifest
+    model, data = manifest.model.get("name", "model"), manifest.data.get("name", "data")
+    return f"{run.path}: {model} on {manifest.samples} samples of {data}"
+
+
+def _notes(run: Run) -> list[str]:
+    notes = [ranges(run.manifest.settings)]
+    if not run.finished:
+        missing = len(run.missing())
+        notes.append(f"not finished: {missing} of {run.manifest.batches} batches are missing")
+    return notes

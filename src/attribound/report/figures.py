@@ -38,7 +38,7 @@ def figures(run: Run, folder: str | os.PathLike[str]) -> list[Path]:
         InputError: matplotlib is not installed.
         StorageError: the system refused to write.
     """
-    figure = package("matplotlib.figure", extra="report", purpose="figures").Figure
+    figure = package("matplotlib.figure", extra="audit", purpose="figures").Figure
     place = Path(folder)
     with storing(place):
         place.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def _scatter(group: Group, axes: Any) -> None:
         axes.plot(ends, ends, "--", color=_GREY, linewidth=1)
         axes.set_xscale("log")
         axes.set_yscale("log")
-        ticker = package("matplotlib.ticker", extra="report", purpose="figures")
+        ticker = package("matplotlib.ticker", extra="audit", purpose="figures")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter(ticker.FormatStrFormatter("%g"))

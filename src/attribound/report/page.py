@@ -20,6 +20,7 @@ from attribound.report.claims import CLAIMS
 from attribound.report.command import command
 from attribound.report.gallery import Card, gallery
 from attribound.report.page_data import page_data, script_json
+from attribound.report.ranges import ranges
 from attribound.report.summary_table import summary_table
 from attribound.report.verdict import verdict
 from attribound.results import Claim
@@ -52,8 +53,8 @@ def render(run: Run) -> str:
     cards = gallery(found, run.maps(), classes)
     script, plotly = _asset("page.js"), _plotly()
     missing = manifest.samples - sum(manifest.size(number) for number in run.done())
-    jinja = package("jinja2", extra="report", purpose=_PURPOSE)
-    safe = package("markupsafe", extra="report", purpose=_PURPOSE).Markup
+    jinja = package("jinja2", extra="audit", purpose=_PURPOSE)
+    safe = package("markupsafe", extra="audit", purpose=_PURPOSE).Markup
     environment = jinja.Environment(
         autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -84,7 +85,8 @@ def _subtitle(run: Run) -> str:
     manifest = run.manifest
     data, protocol = manifest.data.get("name", "data"), manifest.settings.get("protocol", "")
     kind = f", protocol {protocol}" if protocol else ""
-    return f"{manifest.samples} samples of {data}{kind}, begun {manifest.created}"
+    limits = ranges(manifest.settings)
+    return f"{manifest.samples} samples of {data}{kind}, begun {manifest.created}; {limits}"
 
 
 def _gallery_note(run: Run) -> str:
@@ -147,7 +149,7 @@ def _asset(name: str) -> str:
 
 
 def _plotly() -> str:
-    text: str = package("plotly.offline", extra="report", purpose=_PURPOSE).get_plotlyjs()
+    text: str = package("plotly.offline", extra="audit", purpose=_PURPOSE).get_plotlyjs()
     # It would end the script element; then a page without plots is better than a broken one.
     assert "</script" not in text.lower()
     return text

@@ -62,14 +62,14 @@ def map_picture(values: Array, scale: float) -> str:
         return bars(values, (-scale, scale))
     surface = values.reshape(_squeezed(values.shape))
     surface = surface.sum(0) if surface.ndim == 3 else surface
-    colours = package("matplotlib", extra="report", purpose=_PURPOSE).colormaps[_COLOURS]
+    colours = package("matplotlib", extra="audit", purpose=_PURPOSE).colormaps[_COLOURS]
     rgb = colours(np.nan_to_num(surface / scale).clip(-1, 1) / 2 + 0.5)[..., :3]
     return _encode((rgb * 255).round().astype(np.uint8))
 
 
 def bars(values: Array, limits: tuple[float, float]) -> str:
     """One bar a feature, as a data URI; red above zero, blue below."""
-    figures = package("matplotlib.figure", extra="report", purpose=_PURPOSE)
+    figures = package("matplotlib.figure", extra="audit", purpose=_PURPOSE)
     flat = np.nan_to_num(values.ravel())
     figure = figures.Figure(figsize=(2.0, 1.0), dpi=80)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -93,7 +93,7 @@ def _squeezed(shape: Sequence[int]) -> tuple[int, ...]:
 
 def _encode(pixels: NDArray[np.uint8]) -> str:
     """The smaller of PNG and, for large pictures, JPEG."""
-    images: Any = package("PIL.Image", extra="report", purpose=_PURPOSE)
+    images: Any = package("PIL.Image", extra="audit", purpose=_PURPOSE)
     image = images.fromarray(pixels)
     large = max(image.size) > SIDE
     if large:

@@ -12,7 +12,7 @@ from attribound.evaluation.atomic import storing, write_whole
 from attribound.report.exports import escape_latex
 from attribound.report.paper.numbers import Numbers
 
-_NONE = "–"
+_NONE = "-"
 
 
 @dataclass(frozen=True)
@@ -105,22 +105,15 @@ class Grid:
         form = "|".join("c" * len(group.columns) for group in groups)
         lines = [r"% \usepackage{booktabs}", rf"\begin{{tabular}}{{l{form}}}", r"\toprule"]
         for i, block in enumerate(self.blocks):
-            lines += [] if i == 0 else [r"\midrule", r"\midrule"]
-            if any(group.title for group in block.groups):
-                heads = (
-                    rf"\multicolumn{{{len(g.columns)}}}{{c}}{{{escape_latex(g.title)}}}"
-                    for g in block.groups
-                )
-                lines += [" & ".join(["", *heads]) + r" \\", *_rules(block)]
-            names = (column.latex for group in block.groups for column in group.columns)
-            lines += [" & ".join([escape_latex(block.title), *names]) + r" \\", r"\midrule"]
+            lines += _heading(block, i == 0, width)
             for row in block.rows:
-                if row.reason and not any(row.paper):
+                title = escape_latex(row.title)
+                if row.reason and not any(row.paper) and not any(row.ours):
                     reason = rf"\multicolumn{{{width - 1}}}{{c}}{{{escape_latex(row.reason)}}}"
-                    lines.append(rf"{escape_latex(row.title)} & {reason} \\")
-                    continue
-                cells = (_latex_cell(*each) for each in _numbers(block, row))
-                lines.append(" & ".join([escape_latex(row.title), *cells]) + r" \\")
+                    lines.append(rf"{title} & {reason} \\")
+                else:
+                    cells = (_latex_cell(*each) for each in _numbers(block, row))
+                    lines.append(" & ".join([title, *cells]) + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}"]
         return "\n".join(lines)
 
@@ -211,13 +204,31 @@ def _cells(block: Block, row: Row) -> list[str]:
     return [row.title, size, *texts]
 
 
+def _heading(block: Block, first: bool, width: int) -> list[str]:
+    """What stands above the rows of a block, as the paper has it."""
+    title = escape_latex(block.title)
+    names = [column.latex for group in block.groups for column in group.columns]
+    if not any(group.title for group in block.groups):  # columns once, then titles of blocks
+        head = [" & ".join(["Model", *names]) + r" \\"] if first else []
+        over = rf"\multicolumn{{{width}}}{{c}}{{{title}}} \\"
+        return [*head, r"\midrule", over, r"\midrule"]
+    groups = (
+        rf"\multicolumn{{{len(g.columns)}}}{{c}}{{{escape_latex(g.title)}}}" for g in block.groups
+    )
+    return [
+        *([] if first else [r"\midrule", r"\midrule"]),
+        " & ".join(["", *groups]) + r" \\",
+        *_rules(block),
+        " & ".join([title, *names]) + r" \\",
+        r"\midrule",
+    ]
+
+
 def _latex_cell(
     column: Column, ours: Mapping[str, float | None], paper: Mapping[str, float]
 ) -> str:
-    own, theirs = (
-        _written(column, each).replace("%", r"\%").replace(_NONE, "--") for each in (ours, paper)
-    )
-    return own if theirs == "--" else rf"{own} {{\scriptsize({theirs})}}"
+    own, theirs = (_written(column, each).replace("%", r"\%") for each in (ours, paper))
+    return own if theirs == _NONE else rf"{own} {{\scriptsize({theirs})}}"
 
 
 def _written(column: Column, numbers: Mapping[str, float | None]) -> str:

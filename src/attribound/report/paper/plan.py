@@ -26,7 +26,7 @@ class ModelPlan(Strict):
 
     Attributes:
         model: as an audit takes it.
-        weights: file, if not absolute in the data directory.
+        weights: file; if not absolute, from the folder of the plan or else of the data.
         smooth: beta of its smooth copy, if it has kinks.
         samples: of each kind of run, instead of those of the data.
     """
@@ -72,11 +72,13 @@ class Plan(Strict):
         common: settings of every audit.
         kinds: settings of each kind of run.
         data: by key.
+        folder: of the file it was read from.
     """
 
     common: dict[str, Any]
     kinds: dict[str, dict[str, Any]]
     data: dict[str, DataPlan]
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuse kinds that nobody makes."""
@@ -94,7 +96,8 @@ class Plan(Strict):
         Raises:
             InputError: it is missing, or has other keys.
         """
-        return parse(cls, read_toml(path), f"plan {path}")
+        document = {**read_toml(path), "folder": path.parent.resolve()}
+        return parse(cls, document, f"plan {path}")
 
     def has(self, spec: RunSpec) -> bool:
         """Whether this run is planned."""
@@ -125,7 +128,7 @@ class Plan(Strict):
             **self.common,
             "data": data.name or spec.data,
             "model": model.model,
-            "weights": None if model.weights is None else str(data_directory() / model.weights),
+            "weights": self._weights(model.weights),
             "smooth": model.smooth,
             "limit": self.samples(spec, most),
             "balls": [{"norm": norm, "epsilons": list(each)} for norm, each in radii.items()],
@@ -136,6 +139,13 @@ class Plan(Strict):
         if spec.kind in _PAPERS_BOUND and data.paper_bound:
             document["first_order"] = data.paper_bound
         return complete(parse_settings({**document, **self.kinds[spec.kind]}))
+
+    def _weights(self, name: str | None) -> str | None:
+        if name is None:
+            return None
+        beside = None if self.folder is None else self.folder / name
+        there = beside is not None and beside.is_file()
+        return str(beside if there else data_directory() / name)
 
     def of_data(self, data: str, kinds: tuple[str, ...]) -> tuple[RunSpec, ...]:
         """The planned runs of these kinds for all models of some data."""

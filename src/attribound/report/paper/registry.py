@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from attribound.report.paper import tables, verdicts
+from attribound.report.paper.figures import items as figures
 from attribound.report.paper.items import Item, RunSpec
 
 __all__ = ["ITEMS", "Item", "RunSpec"]
 
-ITEMS: dict[str, Item] = {}
+_FIRST = "table1"  # made of pictures
+
+ITEMS: dict[str, Item] = {
+    _FIRST: figures.ITEMS[_FIRST],
+    **tables.ITEMS,
+    **figures.ITEMS,
+    verdicts.ITEM.name: verdicts.ITEM,
+}

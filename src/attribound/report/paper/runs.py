@@ -20,6 +20,8 @@ from attribound.report.paper.items import RECORDS, RunSpec
 from attribound.report.paper.plan import Plan
 from attribound.report.paper.records import RECORD, measure_record, read_record
 
+#: Why a run is not there that nobody wants.
+UNPLANNED = "no such network here"
 _ZOO = "zoo:"
 
 
@@ -60,7 +62,7 @@ class Runs:
     def why(self, spec: RunSpec) -> str:
         """Why a run is not there, for the reader of a table."""
         if not self.plan.has(spec):
-            return "not in the plan"
+            return UNPLANNED
         if spec in self._failures:
             return self._failures[spec]
         return _missing(self.plan.settings(spec, self.samples)) or "not run yet"

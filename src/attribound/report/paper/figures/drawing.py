@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from functools import wraps
 from io import BytesIO
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from attribound.data.packages import package
 from attribound.evaluation.atomic import storing, write_whole
+from attribound.report.paper.items import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,18 +25,22 @@ KINDS = ("png", "pdf")
 #: Inches: a column of the paper, and both.
 COLUMN, PAGE = 3.4, 7.0
 GREY, BLUE, RED, GREEN = "#666666", "#0072b2", "#d55e00", "#009e73"
-#: The paper's models: title, colour and marker. The colours (Okabe and Ito) differ for
-#: colour-blind readers, the markers in black and white.
-LOOKS: dict[str, tuple[str, str, str]] = {
-    "ce": ("CE", "#000000", "X"),
-    "at": ("AT", "#e69f00", "o"),
-    "ig-norm": ("IG-NORM", "#56b4e9", "s"),
-    "advaat": ("AdvAAT", "#009e73", "^"),
-    "art": ("ART", "#cc79a7", "D"),
-    "trades": ("TRADES", "#0072b2", "v"),
-    "trades-igr": ("TRADES+IGR", "#d55e00", "P"),
+#: Colour and marker of the paper's models. The colours (Okabe and Ito) differ for colour-blind
+#: readers, the markers in black and white.
+LOOKS: dict[str, tuple[str, str]] = {
+    "ce": ("#000000", "X"),
+    "at": ("#e69f00", "o"),
+    "ig-norm": ("#56b4e9", "s"),
+    "advaat": ("#009e73", "^"),
+    "art": ("#cc79a7", "D"),
+    "trades": ("#0072b2", "v"),
+    "trades-igr": ("#d55e00", "P"),
 }
 _PURPOSE = "figures"
+_ENTRY = 1.6  # inches of an entry of a legend
+_LETTERS = 19  # an inch of a note has
+_LINE = 0.14  # inches of its lines, and those of a legend
+_NARROWEST = 4.5  # inches a figure has for its legend and notes
 _SETTINGS = {
     "font.family": "DejaVu Sans",
     "font.size": 8,
@@ -53,35 +59,23 @@ _SETTINGS = {
 
 
 def title_of(model: str) -> str:
-    """What the paper calls a model; ``at-resnet18`` is ``AT (resnet18)``."""
-    stem = _stem(model)
+    """What the paper calls a model of the plan; ``ce-full`` is ``CE (full)``."""
+    stem = _method(model)
     if stem is None:
         return plain(model)
     rest = plain(model[len(stem) + 1 :])
-    return f"{LOOKS[stem][0]} ({rest})" if rest else LOOKS[stem][0]
+    return f"{METHODS[stem]} ({rest})" if rest else METHODS[stem]
 
 
-def look_of(model: str) -> dict[str, str]:
-    """Colour and marker of a model, the same in every figure."""
-    _, colour, marker = LOOKS.get(_stem(model) or "", ("", GREY, "*"))
-    return {"color": colour, "marker": marker}
+def look_of(model: str) -> dict[str, Any]:
+    """Colour and marker of a model, the same in every figure; variants have stars."""
+    colour, marker = LOOKS.get(_method(model) or "", (GREY, "*"))
+    return {"color": colour, "marker": marker if model in LOOKS else "*"}
 
 
-def ordered(models: Mapping[str, R]) -> list[tuple[str, R]]:
-    """Models in the order of the paper's tables, others after them by name."""
-    order = list(LOOKS)
-
-    def place(name: str) -> tuple[int, str]:
-        stem = _stem(name)
-        return (order.index(stem) if stem else len(order), name)
-
-    return sorted(models.items(), key=lambda item: place(item[0]))
-
-
-def _stem(model: str) -> str | None:
-    """The training method in the name of a model, ours or the paper's: the longest that fits."""
-    slug = model.lower().replace("+", "-")
-    fits = [name for name in LOOKS if slug == name or slug.startswith(f"{name}-")]
+def _method(model: str) -> str | None:
+    """The training method in the name of a model: the longest that fits."""
+    fits = [name for name in METHODS if model == name or model.startswith(f"{name}-")]
     return max(fits, key=len) if fits else None
 
 
@@ -120,31 +114,56 @@ def panels(count: int, columns: int, size: tuple[float, float]) -> tuple[Figure,
     """A figure of ``count`` axes in rows of ``columns``, each of that size in inches."""
     columns = max(1, min(columns, count))
     rows = -(-count // columns)
-    figure = blank(columns * size[0], rows * size[1])
+    figure = blank(max(columns * size[0], _NARROWEST), rows * size[1])
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for unused in axes[count:]:
         unused.set_axis_off()
     return figure, list(axes[:count])
 
 
+def legend(figure: Figure, title: str, axes: Sequence[Axes]) -> None:
+    """Above the panels, which keep their size, the title and everything that any of them shows."""
+    entries: dict[Any, Any] = {}
+    for each in axes:
+        handles, labels = each.get_legend_handles_labels()
+        entries = {**dict(zip(labels, handles, strict=True)), **entries}
+    columns = max(1, min(len(entries), int(figure.get_figwidth() / _ENTRY)))
+    rows = 1 + -(-len(entries) // columns)
+    figure.set_figheight(figure.get_figheight() + _LINE * rows)
+    figure.legend(
+        list(entries.values()),
+        list(entries),
+        loc="outside upper center",
+        ncols=columns,
+        title=title,
+        title_fontsize=9,
+    )
+
+
 def note(figure: Figure, *texts: str) -> None:
-    """Write what a reader must know below the figure; empty texts are left out."""
-    lines = [text for text in texts if text]
+    """Write what a reader must know below the figure, which grows; empty texts are left out."""
+    most = int(_LETTERS * figure.get_figwidth())
+    lines = [line for text in texts for part in text.split("\n") for line in wrap(part, most)]
     if lines:
+        figure.set_figheight(figure.get_figheight() + _LINE * len(lines))
         figure.supxlabel("\n".join(lines), fontsize=7, color=GREY, x=0.01, ha="left")
 
 
-def left_out(missing: Sequence[str]) -> str:
-    """The note on models that are not there; empty if all are."""
-    names = ", ".join(map(title_of, missing))
-    return f"Left out, not there yet (make zoo): {names}" if names else ""
+def left_out(missing: Mapping[str, str]) -> str:
+    """The note on models that are not there, by the reason; empty if all are."""
+    by_reason: dict[str, list[str]] = {}
+    for model, reason in missing.items():
+        by_reason.setdefault(reason, []).append(title_of(model))
+    parts = [f"{', '.join(names)} ({plain(reason)})" for reason, names in by_reason.items()]
+    return f"Left out: {'; '.join(parts)}" if parts else ""
 
 
 def nothing(why: str) -> Figure:
     """A figure that says why there is nothing to see."""
     with style():
-        figure = blank(PAGE, 0.8)
-        figure.text(0.5, 0.5, plain(why), ha="center", va="center", color=GREY)
+        lines = wrap(why, int(_LETTERS * PAGE))
+        figure = blank(PAGE, 0.6 + 0.15 * len(lines))
+        figure.text(0.5, 0.5, "\n".join(lines), ha="center", va="center", color=GREY)
     return figure
 
 

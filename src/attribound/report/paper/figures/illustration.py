@@ -153,7 +153,7 @@ def standard(epsilon: float = 0.25) -> Illustration:
 @styled
 def draw_illustration(found: Illustration) -> Figure:
     """Inputs on the left, attributions on the right, with T_e, T_c and what an attack reached."""
-    figure = blank(PAGE, 2.8)
+    figure = blank(PAGE, 2.65)
     inputs, maps = figure.subplots(1, 2, width_ratios=(1, 1.6))
     _inputs(inputs, found)
     _attributions(maps, found)
@@ -174,7 +174,9 @@ def _inputs(axes: Axes, found: Illustration) -> None:
     axes.plot(*found.circle.T, color=BLUE)
     for sign in (1, -1):
         end = found.x + sign * found.direction
-        axes.annotate("", tuple(end), tuple(found.x), arrowprops={"arrowstyle": "->", "color": GREY, **_WHOLE})
+        axes.annotate(
+            "", tuple(end), tuple(found.x), arrowprops={"arrowstyle": "->", "color": GREY, **_WHOLE}
+        )
     names = {"$x$": found.x, r"$x + \varepsilon v$": found.x + found.direction}
     for name, at in names.items():
         axes.annotate(name, tuple(at), xytext=(5, -11), textcoords="offset points", color=GREY)

@@ -1,0 +1,46 @@
+"""Pages of the docs from the results that were stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from attribound.errors import InputError
+from attribound.report.paper import verdicts
+from attribound.report.paper.grid import Grid
+from attribound.report.paper.tables import ITEMS
+
+
+def tables_markdown(results: Path) -> str:
+    """Every stored table, under the paper's attacks and under ours, in the paper's order.
+
+    Raises:
+        InputError: there is none.
+    """
+    names = [name for item in ITEMS for name in (item, f"{item}-strong")]
+    files = [results / f"{name}.json" for name in names]
+    found = [Grid.of(json.loads(f.read_text(encoding="utf-8"))) for f in files if f.is_file()]
+    if not found:
+        raise _nothing(results)
+    return "\n\n".join(grid.markdown() for grid in found)
+
+
+def verdicts_markdown(results: Path) -> str:
+    """The stored verdicts on the paper's claims.
+
+    Raises:
+        InputError: there are none.
+    """
+    file = results / "verdicts.json"
+    if not file.is_file():
+        raise _nothing(results)
+    return verdicts.markdown(json.loads(file.read_text(encoding="utf-8")))
+
+
+def _nothing(results: Path) -> InputError:
+    return InputError(
+        str(results),
+        expected="results of the paper",
+        got="none",
+        remedy="make them: attribound paper all --out " + str(results),
+    )

@@ -1,0 +1,118 @@
+"""Cells of the tables against a count over single trials."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from attribound.report.paper.items import RunSpec
+from attribound.report.paper.numbers import paper_numbers, rows_of, strong_numbers
+from report.paper import made
+
+PAPER, STRONG = (RunSpec("mnist", "at", kind) for kind in ("paper", "strong"))
+
+
+def counted(samples, label: bool) -> dict[str, float]:
+    """The definitions, sample by sample, the failed one left out."""
+    fine = [sample for i, sample in enumerate(samples) if i != made.FAILED]
+    means, degrees, repeats, outside, hit, gaps, gaps_adjusted = [], [], 0, 0, 0, [], []
+    for sample in fine:
+        (trials,) = sample.trials.values()
+        own = [t for t in trials if t.kept or not label]
+        repeats += len(own)
+        far = sum(t.deviation > sample.bound for t in own)
+        outside += far
+        hit += far > 0
+        if own:
+            means.append(np.mean([t.deviation for t in own]))
+            degrees.append(np.mean([t.degrees for t in own]))
+            gaps.append(sample.bound - means[-1])
+            gaps_adjusted.append(sample.adjusted - means[-1])
+    return {
+        "n": len(fine),
+        "errors": 1,
+        "attack": np.mean(means),
+        "attack_degrees": np.mean(degrees),
+        "outside": 100 * outside / repeats,
+        "outside_samples": 100 * hit / len(means),
+        "bound": np.mean([s.bound for s in fine]),
+        "adjusted": np.mean([s.adjusted for s in fine]),
+        "gap": min(gaps),
+        "gap_adjusted": min(gaps_adjusted),
+        "relative": np.mean([s.bound / s.size for s in fine]),
+        "bound_degrees": np.mean(
+            [math.degrees(math.asin(s.bound / s.size)) for s in fine if s.bound < s.size]
+        ),
+        "undefined": sum(s.bound >= s.size for s in fine),
+    }
+
+
+@pytest.mark.parametrize("label", [True, False])
+@pytest.mark.parametrize(("norm", "epsilon"), [("l2", 0.2), ("linf", 0.05)])
+def test_the_papers_cells_are_what_single_trials_give(norm, epsilon, label) -> None:
+    strength = 0.9
+    table = made.audit(PAPER, strength=strength)
+    found = paper_numbers(rows_of(table, "ig", norm, epsilon), label=label)
+    samples = made.samples_of(PAPER, norm, epsilon, strength=strength)
+    for name, value in counted(samples, label).items():
+        assert found[name] == pytest.approx(value), name
+
+
+def test_the_count_sees_whether_labels_matter() -> None:
+    """So that the test above can fail: the two ways differ in these trials."""
+    samples = made.samples_of(PAPER, "l2", 0.2, strength=0.9)
+    one, other = counted(samples, True), counted(samples, False)
+    assert all(one[name] != other[name] for name in ("attack", "attack_degrees", "outside"))
+
+
+@pytest.mark.parametrize("label", [True, False])
+def test_under_our_attacks_the_furthest_of_each_sample_counts(label) -> None:
+    table = made.audit(STRONG, strength=1.1)
+    rows = rows_of(table, "ig", "l2", 0.1)
+    found = strong_numbers(rows, None, label=label)
+    samples = made.samples_of(STRONG, "l2", 0.1, strength=1.1)
+    far, outside = [], 0
+    for i, sample in enumerate(samples):
+        furthest = [max(each, key=lambda t: t.deviation) for each in sample.trials.values()]
+        own = [t.deviation for t in furthest if t.kept or not label]
+        if i != made.FAILED and own:
+            far.append(max(own))
+            outside += far[-1] > sample.bound
+    assert found["attack"] == pytest.approx(np.mean(far))
+    assert found["outside"] == pytest.approx(100 * outside / len(far))
+    assert 0 < found["outside"] <= 100
+    assert found["outside_mean_value"] == 0
+
+
+def test_the_papers_own_bound_is_taken_where_it_is_known() -> None:
+    rows = rows_of(made.audit(STRONG), "ig", "linf", 0.05)
+    theirs = rows.set_column(
+        rows.column_names.index("first_order"),
+        "first_order",
+        pa.array([None if v is None else 3 * v for v in rows["first_order"].to_pylist()]),
+    )
+    alone = strong_numbers(rows, None, label=False)
+    joined = strong_numbers(rows, theirs, label=False)
+    assert joined["bound"] == pytest.approx(3 * alone["bound"])
+    few = strong_numbers(rows, theirs.slice(0, 1), label=False)
+    assert alone["bound"] < few["bound"] < joined["bound"]
+
+
+def test_a_ball_in_which_all_samples_failed_says_so() -> None:
+    rows = rows_of(made.audit(PAPER), "ig", "l2", 0.1)
+    broken = rows.filter(pa.compute.is_valid(rows["error"]))
+    for found in (
+        paper_numbers(broken, label=True),
+        strong_numbers(broken, None, label=True),
+    ):
+        assert found == {"n": 0, "errors": 1}
+
+
+def test_rows_are_found_by_kind_of_attribution_and_printed_radius() -> None:
+    table = made.audit(RunSpec("cifar10", "at", "paper"))
+    assert rows_of(table, "ig", "linf", 4 / 255).num_rows == made.SAMPLES
+    assert rows_of(table, "ig", "linf", 0.02).num_rows == 0
+    assert rows_of(table, "saliency", "linf", 4 / 255).num_rows == 0

@@ -1,0 +1,125 @@
+"""Runs that are found, made and resumed, and those that cannot be made."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from attribound.evaluation.atomic import StorageError
+from attribound.evaluation.audit import audit
+from attribound.evaluation.strict import parse
+from attribound.report.paper import runs as module
+from attribound.report.paper.items import RunSpec
+from attribound.report.paper.plan import Plan
+from attribound.report.paper.runs import UNPLANNED, Runs
+
+DOCUMENT = {
+    "common": {"seed": 0, "batch": 2, "maps": "none", "claims": ["first_order"]},
+    "kinds": {
+        "paper": {
+            "protocol": "paper",
+            "attributions": ["ig:steps=2"],
+            "attacks": {"pgd": {"kind": "pgd", "steps": 2, "repeats": 2}},
+        },
+        "jacobian": {"attributions": ["ig:steps=2"]},
+    },
+    "data": {
+        "mnist": {
+            "title": "MNIST",
+            "name": "digits",
+            "samples": {"paper": 4, "jacobian": 1},
+            "balls": {"l2": [0.05], "linf": [0.01]},
+            "models": {
+                "ce": {"model": "evaluation.tiny:build"},
+                "at": {"model": "zoo:digits/nobody"},
+                "art": {"model": "evaluation.tiny:build", "weights": "gone.safetensors"},
+                "trades": {"model": "evaluation.tiny:missing"},
+            },
+        }
+    },
+}
+PLAN = parse(Plan, DOCUMENT, "plan")
+CE, AT, ART, TRADES = (RunSpec("mnist", m, "paper") for m in ("ce", "at", "art", "trades"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    runs, said = Runs(PLAN, tmp_path_factory.mktemp("runs")), []
+    jacobian = RunSpec("mnist", "ce", "jacobian")
+    runs.complete([CE, AT, ART, TRADES, CE, jacobian, RunSpec("x", "y", "paper")], say=said.append)
+    return runs, said
+
+
+def test_what_can_be_made_is_made_and_the_rest_has_its_reason(made) -> None:
+    runs, said = made
+    assert runs.table(CE).num_rows == 4 * 2
+    assert runs.table(RunSpec("mnist", "ce", "jacobian")).num_rows == 1
+    assert [runs.table(spec) for spec in (AT, ART, TRADES)] == [None] * 3
+    assert runs.why(AT) == "not there yet: make zoo"
+    assert runs.why(ART) == "weights are not there: gone.safetensors"
+    assert "missing" in runs.why(TRADES)
+    assert runs.why(RunSpec("x", "y", "paper")) == UNPLANNED
+    assert said[0] == "mnist/ce/paper: 4 samples"
+    assert "mnist/at/paper: not there yet: make zoo" in said
+
+
+def test_nothing_is_run_twice(made, monkeypatch) -> None:
+    runs, _ = made
+    monkeypatch.setattr(module, "audit", lambda *_, **__: pytest.fail("run again"))
+    again = Runs(PLAN, runs.folder)
+    again.complete([CE])
+    assert again.table(CE).num_rows == 8
+
+
+def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch) -> None:
+    class Killed(BaseException):
+        pass
+
+    class Once:
+        """An engine that dies after its first batch."""
+
+        def run(self, work, numbers):
+            yield numbers[0], work.measure(work.batch(numbers[0]))
+            raise Killed
+
+    runs = Runs(PLAN, tmp_path)
+    with pytest.raises(Killed):
+        runs.complete([CE], engine=Once())
+    half = Runs(PLAN, tmp_path)
+    assert half.table(CE).num_rows == 2 * 2
+    half.complete([CE])
+    assert half.table(CE).num_rows == 4 * 2
+
+
+def test_sizes_lie_beside_each_other(made) -> None:
+    small = Runs(PLAN, made[0].folder, samples=2)
+    assert small.path(CE).name == "paper-2"
+    assert small.table(CE) is None
+    assert small.why(CE) == "not run yet"
+
+
+def test_a_run_with_other_settings_is_not_taken_for_this_one(made) -> None:
+    changed = json.loads(json.dumps(DOCUMENT))
+    changed["common"]["seed"] = 1
+    runs = Runs(parse(Plan, changed, "plan"), made[0].folder)
+    assert runs.table(CE) is None
+    assert "has other settings or weights: delete it" in runs.why(CE)
+    runs.complete([CE])
+    assert "seed was 0, is 1" in runs.why(CE)
+
+
+def test_a_full_disk_ends_it(tmp_path, monkeypatch) -> None:
+    def full(*_, **__):
+        raise StorageError("disk", expected="room", got="none", remedy="make room")
+
+    monkeypatch.setattr(module, "audit", full)
+    with pytest.raises(StorageError, match="make room"):
+        Runs(PLAN, tmp_path).complete([CE])
+
+
+def test_the_rows_are_those_of_an_audit(made) -> None:
+    alone = audit(PLAN.settings(CE)).table()
+    same = made[0].table(CE)
+    names = ["sample", "first_order", "attack_pgd_mean"]
+    assert alone.select(names).equals(same.select(names))
