@@ -12,11 +12,11 @@ import pytest
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KiB; skipped where none may be mounted."""
+    """A file system of 1 MiB; skipped where none may be mounted."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = shutil.which("mount")
-    command = [mount or "mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    command = [mount or "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
     if mount is None or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("no tmpfs may be mounted here: needs root")
     try:

@@ -108,12 +108,14 @@ class Deadly:
     folder: Path
     sample: int
     deaths: int
+    delay: float = 0
 
     def __call__(self) -> Callable[[range], Fake]:
         return self.measure
 
     def measure(self, batch: range) -> Fake:
         if batch.start == self.sample and len(self.dead()) < self.deaths:
+            time.sleep(self.delay)
             (self.folder / f"dead-{os.getpid()}").touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return measured(batch)

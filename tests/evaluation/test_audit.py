@@ -329,3 +329,57 @@ def test_balls_of_one_norm_and_range_go_together() -> None:
         BallSettings("linf", (0.01,), 0, 1),
         BallSettings("linf", (0.02,)),
     )
+
+
+CUBE: dict[str, Any] = {"norm": "linf", "epsilons": [0.05]}
+
+
+class TestValueRange:
+    """Cubes around images keep to [0, 1], unless somebody says otherwise."""
+
+    def limits(self, data: Any = "digits", **more: Any) -> list[tuple[float | None, ...]]:
+        options = {**QUICK, "limit": 2, "balls": [{"norm": "l2"}, CUBE], **more}
+        balls = audit(FACTORY, data, engine=ONE_THREAD, **options).manifest.settings["balls"]
+        return [(ball["low"], ball["high"]) for ball in balls]
+
+    def test_it_is_that_of_images_in_cubes_and_is_stored(self) -> None:
+        assert self.limits() == [(None, None), (0, 1)]
+
+    def test_attacks_keep_to_it_and_bounds_use_it(self) -> None:
+        options = {**QUICK, "limit": 2, "balls": [CUBE]}
+        limited = audit(FACTORY, "digits", engine=ONE_THREAD, **options)
+        free = audit(FACTORY, "digits", engine=ONE_THREAD, **options, value_range="none")
+        perturbed = [
+            torch.tensor(run.maps()["input"].to_pylist())
+            + torch.tensor(run.maps()["delta"].to_pylist())
+            for run in (limited, free)
+        ]
+        assert 0 <= perturbed[0].min() <= perturbed[0].max() <= 1
+        assert perturbed[1].min() < 0, "digits have black pixels, which attacks would lower"
+        bounds = [torch.tensor(run.table()["first_order"].to_pylist()) for run in (limited, free)]
+        assert (bounds[0] < bounds[1]).all()
+
+    def test_resuming_finds_the_same_settings(self, tmp_path) -> None:
+        options = {**QUICK, "limit": 2, "balls": [CUBE]}
+        for resume in (False, True):
+            run = audit(FACTORY, "digits", out=tmp_path / "run", resume=resume, **options)
+        assert run.finished
+
+    @pytest.mark.parametrize(
+        "more",
+        [
+            {"value_range": "none"},
+            {"protocol": "paper", "attacks": {}},
+            {"balls": [ab.L2Ball(0.1), ab.LinfBall(0.05)]},
+        ],
+        ids=["none", "paper", "balls of a program"],
+    )
+    def test_who_asks_for_whole_balls_gets_them(self, more) -> None:
+        assert self.limits(**more) == [(None, None)] * 2
+
+    def test_tensors_of_a_program_may_have_any_value(self) -> None:
+        assert self.limits(digits(2)) == [(None, None)] * 2
+
+    def test_limits_of_a_ball_stay(self) -> None:
+        cube = {**CUBE, "low": -1.0}
+        assert self.limits(balls=[cube]) == [(-1, None)]

@@ -104,8 +104,43 @@ def test_rows_say_what_the_library_says(run, name, ball) -> None:
     deviations = torch.stack([trial.deviation for trial in pgd.trials])
     assert column(rows, "attack_pgd") == pytest.approx(deviations.amax(0).tolist(), rel=1e-9)
     assert column(rows, "attack_pgd_mean") == pytest.approx(deviations.mean(0).tolist(), rel=1e-9)
+    _check_repeats(rows, pgd, first, attribution, batch.x)
     best = torch.maximum(pgd.deviation, ascent.deviation)
     assert column(rows, "attack") == pytest.approx(best.tolist(), rel=1e-9)
+
+
+def _check_repeats(rows, found, first, attribution, x) -> None:
+    """What is counted over repeats, recomputed trial by trial."""
+    for i, row in enumerate(rows):
+        trials = [(t.deviation[i], t.degrees[i], bool(t.label_kept[i])) for t in found.trials]
+        kept = [trial for trial in trials if trial[2]]
+        bound = first.euclidean[i]
+        assert row["attack_pgd_repeats"] == len(trials)
+        assert row["attack_pgd_outside"] == sum(bool(far > bound) for far, _, _ in trials)
+        assert row["attack_pgd_kept"] == len(kept)
+        assert row["attack_pgd_kept_outside"] == sum(bool(far > bound) for far, _, _ in kept)
+        for part, name in enumerate(("attack_pgd_kept_mean", "attack_pgd_kept_mean_degrees")):
+            means = sum(float(trial[part]) for trial in kept) / len(kept) if kept else None
+            assert row[name] == (means if means is None else pytest.approx(means, rel=1e-9))
+    taus = []
+    for trial in found.trials:
+        maps = (attribution(point, first.target).abs() for point in (x, x + trial.delta))
+        taus.append(metrics.kendall(*maps))
+    means = torch.stack(taus).mean(0).tolist()
+    assert column(rows, "attack_pgd_mean_kendall") == pytest.approx(means)
+
+
+def test_repeats_that_change_the_label_are_told_apart() -> None:
+    """A ball so large that PGD flips all labels: nothing is left of the repeats that kept it."""
+    subject = cases.subject(claims=("first_order",), balls=(BallSettings("l2", (30.0,)),))
+    rows = measure(subject, cases.batch(4)).rows.to_pylist()
+    assert any(row["attack_pgd_kept"] == 0 for row in rows)
+    for row in rows:
+        assert (row["attack_pgd_kept_mean"] is None) == (row["attack_pgd_kept"] == 0)
+        assert row["attack_pgd_kept_outside"] <= min(
+            row["attack_pgd_kept"], row["attack_pgd_outside"]
+        )
+        assert row["attack_pgd_mean"] is not None
 
 
 def test_the_best_attack_is_the_furthest_and_its_columns_are_its_own(run) -> None:

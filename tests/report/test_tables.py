@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from attribound.evaluation.summary import summarise
 from attribound.report import console
-from attribound.report.ranges import ranges
+from attribound.report.conditions import conditions, ranges
 from attribound.report.summary_table import HEADER, summary_table
 from report import cases
 
@@ -59,6 +60,18 @@ def test_the_console_says_what_was_audited_and_within_which_values(run) -> None:
     text = printed(console(run))
     assert f"on {run.manifest.samples} samples of {run.manifest.data['name']}" in text
     assert ranges(run.manifest.settings) in text
+
+
+def test_a_smooth_copy_and_notes_on_the_model_are_told(run) -> None:
+    changed = replace(
+        run.manifest,
+        settings={**run.manifest.settings, "smooth": 20.0},
+        model={**run.manifest.model, "notes": ["weights in float16 were converted to float32"]},
+    )
+    assert conditions(changed)[1:] == [
+        "weights in float16 were converted to float32",
+        "bounds and attacks are of a smooth copy, softplus with beta 20",
+    ]
 
 
 def test_ranges_in_words() -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from attribound.cli import audit, compare, report, runs, train, zoo
+from attribound.cli import audit, compare, paper, report, runs, train, zoo
 from attribound.errors import AttriboundError
 
 UNUSABLE = 2
@@ -66,4 +66,5 @@ app.command("audit", epilog=audit.EXIT_CODES)(audit.audit)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("runs")(runs.runs)
+app.command("paper")(paper.paper)
 app.add_typer(zoo.app, name="zoo")

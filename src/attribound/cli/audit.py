@@ -46,14 +46,24 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         list[str] | None,
         typer.Option(help="ig, ig:steps=50, saliency, ... Several: give it again."),
     ] = None,
-    norm: Annotated[list[str] | None, typer.Option(help="l2, linf, l1 or lP. Several too.")] = None,
+    norm: Annotated[
+        list[str] | None, typer.Option(help="l2, linf, l1 or lP; several: l2,linf.")
+    ] = None,
     eps: Annotated[
         list[str] | None,
-        typer.Option(help="Radii, e.g. 0.05,0.1; again for each norm, or once for all."),
+        typer.Option(help="Radii, e.g. 0.05,0.1; once for all norms, or once for each."),
     ] = None,
-    low: Annotated[float | None, typer.Option(help="Least value of a feature.")] = None,
-    high: Annotated[float | None, typer.Option(help="Largest value of a feature.")] = None,
-    claim: Annotated[list[str] | None, typer.Option(help=f"Of {', '.join(CLAIMS)}.")] = None,
+    low: Annotated[
+        float | None,
+        typer.Option(help="Least value of a feature; default: 0 for images in linf balls."),
+    ] = None,
+    high: Annotated[
+        float | None, typer.Option(help="Largest value of a feature; default: likewise 1.")
+    ] = None,
+    claim: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Of {', '.join(CLAIMS)}; several with commas."),
+    ] = None,
     protocol: Annotated[str | None, typer.Option(help="quick, paper or strong.")] = None,
     smooth: Annotated[
         float | None, typer.Option(help="Beta of the smooth copy of a ReLU network.")
@@ -104,15 +114,22 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         "limit": limit,
         "attributions": attribution,
         "balls": _balls(norm, eps, low, high),
-        "claims": claim and [_claim(each) for each in claim],
+        "claims": claim and [_claim(each) for each in _listed(claim)],
         "protocol": protocol,
         "smooth": smooth,
         "seed": seed,
     }
     document |= {name: value for name, value in given.items() if value is not None}
     document |= dict(_assignment(each) for each in settings or ())
+    if not {"model", "data"} <= {*document}:
+        raise InputError(
+            "what to audit",
+            expected="--model and --data, a --config that has them, or --resume of a run",
+            got=f"--resume, but no run in {folder}" if resume else "not both",
+            remedy="try --model zoo:fashion-mnist/at-mlp --data fashion-mnist-sample --limit 16",
+        )
     chosen = parse_settings(document)
-    watched = [_claim(each) for each in fail_on or ()]
+    watched = [_claim(each) for each in _listed(fail_on)]
     console = False if quiet or as_json else Console(stderr=True)
     try:
         run = run_audit(
@@ -161,7 +178,7 @@ def _balls(
                 remedy="give --norm and --eps",
             )
         return None
-    names, lists = list(norms or ["l2"]), [_radii(each) for each in radii or ["0.1"]]
+    names, lists = _listed(norms) or ["l2"], [_radii(each) for each in radii or ["0.1"]]
     if len(lists) not in (1, len(names)):
         raise InputError(
             "--eps",
@@ -173,6 +190,11 @@ def _balls(
     return [
         {"norm": name, "epsilons": epsilons, "low": low, "high": high} for name, epsilons in both
     ]
+
+
+def _listed(values: Sequence[str] | None) -> list[str]:
+    """What was given again and again, or with commas."""
+    return [each.strip() for text in values or () for each in text.split(",")]
 
 
 def _radii(text: str) -> list[float]:
@@ -200,7 +222,7 @@ def _claim(text: str) -> str:
     known = (*CLAIMS, "adjusted")
     if name not in known:
         raise InputError(
-            "claim", expected=f"of {', '.join(known)}", got=text, remedy="check the spelling"
+            "claim", expected=f"one of {', '.join(known)}", got=text, remedy="check the spelling"
         )
     return name
 

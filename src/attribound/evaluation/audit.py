@@ -24,6 +24,7 @@ from attribound.evaluation.audited import (
     Model,
     Samples,
     own_copy,
+    ranged,
     samples_of,
     settings_of,
 )
@@ -59,7 +60,8 @@ def audit(
         engine: where it is computed; by default in this process.
         progress: show it on standard error, or on that console.
         settings: of :class:`~attribound.evaluation.settings.AuditSettings`; attributions may
-            be texts (``"ig:steps=50"``) and balls ``LpBall`` values.
+            be texts (``"ig:steps=50"``) and balls ``LpBall`` values, which are taken as they are:
+            cubes of images without a range have none, unlike those of other settings.
 
     The rows follow from settings, model and data alone, timings aside (and the number of
     threads, in the last digits). A sample that fails is recorded with its error. Killed at
@@ -70,8 +72,9 @@ def audit(
     """
     whole = settings_of(model, data, settings)
     module = own_copy(model) if isinstance(model, nn.Module) else None
-    subject = _subject(whole, module)
     samples = samples_of(data, whole)
+    whole = ranged(whole, data, samples)
+    subject = _subject(whole, module)
     subject.refuse_kinks(samples.batch(0).x)
     manifest = _manifest(subject, samples)
     run = Run.resume(out, manifest) if resume and out is not None else Run.create(out, manifest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -83,6 +83,22 @@ def settings_of(model: Model, data: Data | None, options: Mapping[str, Any]) -> 
     return complete(parse_settings({**document, **_plain(options)}))
 
 
+def ranged(settings: AuditSettings, data: Data | None, samples: Samples) -> AuditSettings:
+    """``settings`` with the range of the data in cubes that have none, if they ask for it.
+
+    Known is that of images from :mod:`attribound.data`, which are in [0, 1]; tensors of a
+    program and rows of features may have any value.
+    """
+    images = not isinstance(data, tuple) and len(samples.examples.shape) == 3
+    if settings.value_range != "data" or not images:
+        return settings
+    balls = tuple(
+        replace(each, low=0.0, high=1.0) if each.norm == "linf" and each.unlimited else each
+        for each in settings.balls
+    )
+    return replace(settings, balls=balls)
+
+
 def own_copy(model: nn.Module) -> nn.Module:
     """A copy to move and set to eval mode: what a program has at hand stays as it is."""
     return copy.deepcopy(model)
@@ -142,6 +158,8 @@ def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
         balls = (balls,)
     if isinstance(balls, Sequence) and balls and all(isinstance(b, LpBall) for b in balls):
         plain["balls"] = ball_settings(balls)
+        # Such a ball without limits says that there are none.
+        plain.setdefault("value_range", "none")
     if isinstance(attributions, str):
         plain["attributions"] = (attributions,)
     return plain

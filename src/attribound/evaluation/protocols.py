@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from attribound.evaluation.settings import (
     CLAIMS,
@@ -26,11 +27,13 @@ class Preset:
         claims: which bounds.
         attacks: made for the norms of the audit.
         mean_value: effort of its search.
+        value_range: whether cubes keep to the values of the data.
     """
 
     claims: tuple[str, ...]
     attacks: Callable[[tuple[str, ...]], dict[str, AnyAttack]]
     mean_value: MeanValueSettings = field(default_factory=MeanValueSettings)
+    value_range: Literal["data", "none"] = "data"
 
 
 def _quick(norms: tuple[str, ...]) -> dict[str, AnyAttack]:  # noqa: ARG001
@@ -62,7 +65,8 @@ def _strong(norms: tuple[str, ...]) -> dict[str, AnyAttack]:  # noqa: ARG001
 
 PRESETS: dict[str, Preset] = {
     "quick": Preset(("first_order", "mean_value"), _quick, MeanValueSettings(shells=2, rounds=1)),
-    "paper": Preset(("first_order",), _paper),
+    # Its theorems are about whole balls.
+    "paper": Preset(("first_order",), _paper, value_range="none"),
     "strong": Preset(CLAIMS, _strong),
 }
 
@@ -93,4 +97,5 @@ def complete(settings: AuditSettings) -> AuditSettings:
         first_order=settings.first_order or FirstOrderSettings(),
         mean_value=settings.mean_value or preset.mean_value,
         certified=settings.certified or CertifiedSettings(),
+        value_range=settings.value_range or preset.value_range,
     )

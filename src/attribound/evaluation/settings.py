@@ -83,7 +83,8 @@ class BallSettings(Strict):
     Attributes:
         norm: ``l2``, ``linf``, ``l1`` or any other ``lP``.
         epsilons: their radii.
-        low, high: range of the features, e.g. 0 and 1 for pixels; None for no limit.
+        low, high: range of the features, e.g. 0 and 1 for pixels; None for no limit, or for
+            the one that ``AuditSettings.value_range`` says.
     """
 
     norm: str = "l2"
@@ -111,6 +112,11 @@ class BallSettings(Strict):
     def p(self) -> float:
         """The order of the norm."""
         return float(self.norm.removeprefix("l"))
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether features may have any value."""
+        return self.low is None and self.high is None
 
     @property
     def balls(self) -> tuple[LpBall, ...]:
@@ -144,6 +150,9 @@ class AuditSettings(Strict):
         maps: of which examples inputs and maps are kept for a gallery.
         dtype, device: of the computation.
         protocol: where everything left out comes from.
+        value_range: of cubes (linf) without low and high: ``data`` for 0 to 1 if the data are
+            images, ``none`` for no limit. Only there do bounds use a range: in other balls they
+            speak of the whole ball, and so do the attacks unless low and high are given.
     """
 
     model: str
@@ -167,6 +176,7 @@ class AuditSettings(Strict):
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
     protocol: Protocol = "quick"
+    value_range: Literal["data", "none"] | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict themselves."""

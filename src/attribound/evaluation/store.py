@@ -184,12 +184,12 @@ class Run:
 
     def to_pandas(self) -> Any:
         """``table`` as a pandas ``DataFrame``."""
-        package("pandas", extra="audit", purpose="a table as a pandas DataFrame")
+        package("pandas", extra="frames", purpose="a table as a pandas DataFrame")
         return self.table().to_pandas()
 
     def to_polars(self) -> Any:
         """``table`` as a polars ``DataFrame``."""
-        polars = package("polars", extra="audit", purpose="a table as a polars DataFrame")
+        polars = package("polars", extra="frames", purpose="a table as a polars DataFrame")
         return polars.from_arrow(self.table())
 
     def _prepare(self) -> None:

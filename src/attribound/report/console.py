@@ -8,7 +8,7 @@ from rich.text import Text
 
 from attribound.evaluation.store import Run
 from attribound.evaluation.summary import summarise
-from attribound.report.ranges import ranges
+from attribound.report.conditions import conditions
 from attribound.report.summary_table import summary_table
 
 #: What fits a terminal of 80 characters; the page has the rest.
@@ -35,7 +35,7 @@ def console(run: Run) -> Table:
         collapse_padding=True,
         title=Text(_title(run)),
         title_justify="left",
-        caption=Text("; ".join(_notes(run))),
+        caption=Text("\n".join(_notes(run))),
         caption_justify="left",
     )
     table.add_column(Text(found.header[0]), overflow="fold")
@@ -57,7 +57,7 @@ def _title(run: Run) -> str:
 
 
 def _notes(run: Run) -> list[str]:
-    notes = [ranges(run.manifest.settings)]
+    notes = conditions(run.manifest)
     if not run.finished:
         missing = len(run.missing())
         notes.append(f"not finished: {missing} of {run.manifest.batches} batches are missing")

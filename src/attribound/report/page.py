@@ -18,9 +18,9 @@ from attribound.evaluation.summary import summarise
 from attribound.report.cells import Group, groups
 from attribound.report.claims import CLAIMS
 from attribound.report.command import command
+from attribound.report.conditions import conditions
 from attribound.report.gallery import Card, gallery
 from attribound.report.page_data import page_data, script_json
-from attribound.report.ranges import ranges
 from attribound.report.summary_table import summary_table
 from attribound.report.verdict import verdict
 from attribound.results import Claim
@@ -85,8 +85,8 @@ def _subtitle(run: Run) -> str:
     manifest = run.manifest
     data, protocol = manifest.data.get("name", "data"), manifest.settings.get("protocol", "")
     kind = f", protocol {protocol}" if protocol else ""
-    limits = ranges(manifest.settings)
-    return f"{manifest.samples} samples of {data}{kind}, begun {manifest.created}; {limits}"
+    begun = f"{manifest.samples} samples of {data}{kind}, begun {manifest.created}"
+    return "; ".join([begun, *conditions(manifest)])
 
 
 def _gallery_note(run: Run) -> str:

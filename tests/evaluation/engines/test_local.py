@@ -64,6 +64,12 @@ def test_a_killed_worker_is_replaced_and_its_batch_tried_again(tmp_path: Path) -
     assert len(recipe.dead()) == 1
 
 
+def test_a_worker_without_work_takes_the_batch_of_one_that_died(tmp_path: Path) -> None:
+    recipe = fakes.Deadly(tmp_path, sample=4, deaths=1, delay=1.0)
+    check(TWO.run(work(recipe), range(3)))
+    assert len(recipe.dead()) == 1
+
+
 def test_a_batch_that_kills_every_worker_is_recorded(tmp_path: Path) -> None:
     recipe = fakes.Deadly(tmp_path, sample=4, deaths=99)
     reason = "the process that computed this batch died 3 times, at last by SIGKILL"

@@ -62,7 +62,7 @@ def test_the_l2_bound_of_an_imagenet_picture_takes_tens_of_products(tmp_path) ->
     (row,) = runs.table(spec).to_pylist()
     assert row["error"] is None
     assert row["features"] == 3 * 224 * 224
-    assert row["first_order_status"] == "converged"
+    assert row["xi_upper"] <= 1.02 * row["xi_lower"]
     assert 10 <= row["first_order_products"] <= 99
     (shown,) = [r for r in grid("table10", runs, "paper").blocks[0].rows if r.title == "CE"]
     assert shown.ours[0]["bound"] == row["first_order"]
