@@ -7,14 +7,14 @@ FASHION := /usr/share/datasets/fashion-mnist
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format lint types layers bench bench-bounds zoo docs clean data
+.PHONY: help demo test test-slow check format lint types layers bench bench-bounds zoo paper docs clean data
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[demo]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[audit]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt
@@ -22,8 +22,8 @@ $(VENV)/.dev: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@ $(VENV)/.demo
 
-demo: $(VENV)/.demo ## train on the digits, bound and attack a few images, print the table
-	$(BIN)/python examples/digits.py
+demo: $(VENV)/.demo ## audit a shipped network on shipped images: every claim, attacks, a page
+	$(BIN)/python examples/demo.py
 
 check: $(VENV)/.dev format lint types layers data ## everything CI runs: format, lint, types, layers, tests, doctests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' --numprocesses=2 --cov --cov-report=term
@@ -56,6 +56,7 @@ bench: $(VENV)/.dev data ## solver and attacks against what users have today, as
 	$(BIN)/python -u benchmarks/core.py | tee benchmarks/core.txt
 	$(BIN)/python -u benchmarks/attacks.py | tee benchmarks/attacks.txt
 	$(BIN)/python -u benchmarks/training_steps.py | tee benchmarks/training.txt
+	$(BIN)/python -u benchmarks/runner.py | tee benchmarks/runner.txt
 
 # Hours for everything; killed, it goes on where it was. BOUNDS='--tests 25 --calibrations 25' for less.
 bench-bounds: $(VENV)/.dev data ## every claim against attacks; goes on where it was stopped
@@ -65,8 +66,13 @@ bench-bounds: $(VENV)/.dev data ## every claim against attacks; goes on where it
 zoo: $(VENV)/.dev data ## train, measure and add the models of the zoo that are not there yet
 	$(BIN)/python -u zoo/train.py --jobs 2 $(ZOO)
 
-docs: $(VENV)/.dev ## put example output, claims and the last benchmark into README and docs
+# Hours for everything; killed, it goes on where it was. PAPER='table3 --samples 4' for less.
+paper: $(VENV)/.dev data ## the paper's tables, figures and claims, from audits of the zoo
+	$(BIN)/attribound paper $(or $(PAPER),all) --jobs 2 --runs runs/paper --out paper/results
+
+docs: $(VENV)/.dev ## put the output of example and demo, claims and measurements into README and docs
 	$(BIN)/python docs/render.py
+	$(BIN)/python docs/screenshot.py runs/demo/report.html docs/images/report.png
 
 clean: ## remove the virtual environment and all caches
 	rm -rf $(VENV) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

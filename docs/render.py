@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import attribound as ab
@@ -28,6 +30,13 @@ def run(text: str) -> str:
     with contextlib.redirect_stdout(out):
         exec("\n".join(python_blocks(text)), {"__name__": "page"})  # noqa: S102 - our own pages
     return out.getvalue().strip("\n")
+
+
+def demo() -> str:
+    """What ``make demo`` prints, run in the current folder."""
+    command = [sys.executable, str(ROOT / "examples" / "demo.py")]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
+    return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
 
 
 def claims() -> str:
@@ -55,6 +64,7 @@ def main() -> None:
     readme = ROOT / "README.md"
     text = readme.read_text()
     text = fill(text, "example output", f"```text\n{run(text)}\n```")
+    text = fill(text, "demo output", f"```text\n{demo()}\n```")
     readme.write_text(fill(text, "claims", claims()))
     for page, names in MEASURED.items():
         path = ROOT / "docs" / page

@@ -1,6 +1,6 @@
 """Train a small softplus network on the embedded digits, then bound and attack its explanations.
 
-Run it with ``make demo``: a few seconds, no download.
+``python examples/digits.py`` takes a few seconds and no download, but scikit-learn.
 """
 
 from __future__ import annotations

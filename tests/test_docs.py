@@ -6,18 +6,32 @@ import importlib.util
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from attribound.data import NAMES
+import attribound as ab
+from attribound.data import NAMES, load
+from attribound.evaluation.audited import samples_of, settings_of
 from attribound.models import config_from_json
 
 ROOT = Path(__file__).resolve().parents[1]
-spec = importlib.util.spec_from_file_location("render", ROOT / "docs" / "render.py")
-render = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(render)
+
+
+def module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+render, demo = module(ROOT / "docs" / "render.py"), module(ROOT / "examples" / "demo.py")
 
 README = (ROOT / "README.md").read_text()
+
+
+#: How many bounds were exceeded; the share follows.
+COUNTS = re.compile(r"(\d+) \(\d+\.\d%\)")
 
 
 def part(name: str) -> str:
@@ -40,6 +54,46 @@ def test_the_example_has_ten_lines() -> None:
     assert len([line for line in block.splitlines() if line.strip()]) <= 10
 
 
+def test_the_readme_shows_what_the_demo_prints_in_its_words() -> None:
+    """The numbers are compared by a slow test, as it takes minutes."""
+    shown = part("demo output")
+    assert shown.startswith(f"```text\nCalibrating {demo.MODEL} on images of {demo.DATA} ...")
+    for words in (*(str(claim) for claim in ab.Claim if claim.name != "ATTAINED"), "report.html"):
+        assert words in shown
+
+
+def test_the_demo_calibrates_on_other_images_than_it_audits() -> None:
+    sample = load(demo.DATA)
+    settings = settings_of(demo.MODEL, demo.DATA, {"limit": 20})
+    audited = samples_of(demo.DATA, settings).indices.tolist()
+    assert sorted([*audited, *demo.others(sample, 20).tolist()]) == list(range(len(sample)))
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_the_demo_prints(tmp_path, monkeypatch) -> None:
+    """Words to the letter, counts within two of twenty."""
+    monkeypatch.chdir(tmp_path)
+    shown, printed = part("demo output"), f"```text\n{render.demo()}\n```"
+    assert re.findall("[a-zA-Z']+", shown) == re.findall("[a-zA-Z']+", printed)
+    found = [COUNTS.findall(text) for text in (shown, printed)]
+    for here, there in zip(*found, strict=True):
+        assert [int(count) for count in here] == pytest.approx([int(c) for c in there], abs=2)
+    both = [numbers(COUNTS.sub("", text)) for text in (shown, printed)]
+    assert both[0] == pytest.approx(both[1], rel=0.1, abs=0.1)
+
+
+def test_the_screenshot_is_there_and_small() -> None:
+    (path,) = re.findall(r"!\[[^]]+\]\((docs/images/\S+)\)", README)
+    picture = (ROOT / path).read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) < 300_000
+
+
+def test_the_readme_links_every_page() -> None:
+    linked = re.findall(r"\]\(docs/(\w+)\.md\)", README)
+    assert {*linked} == {path.stem for path in (ROOT / "docs").glob("*.md")}
+
+
 def test_the_readme_has_the_claims_of_the_code() -> None:
     assert part("claims") == render.claims()
 
@@ -59,6 +113,13 @@ PAGES = {
         "pass size= to scale and crop",
         "Images('pets', 6 examples of shape (3, 28, 28), 2 classes)",
         "50 25 25 ('left', 'right')",
+    ],
+    "audit": [
+        "2 of 2 batches) True 24 rows",
+        "'low': 0.0, 'high': 1.0",
+        "6 settings",
+        "{'converged'}",
+        'got model was "sha256:',
     ],
     "training": ["above chance: True", "settings.epochs is 6 there and 7 here"],
     "zoo": ["at on digits: better than chance: True", "expected a model of the zoo"],

@@ -126,6 +126,8 @@ class TestSettings:
             ["l2", "linf"], ["0.1"], 0, 1
         )
         both = command._balls(["l2", "linf"], ["0.1,0.2", "0.01"], None, None)
+        (cube,) = command._balls(None, ["0.2"], None, None, [{"norm": "linf", "epsilons": [1]}])
+        assert (cube["norm"], cube["epsilons"]) == ("linf", [0.2])
         assert [each["epsilons"] for each in both or ()] == [[0.1, 0.2], [0.01]]
 
     def test_engines(self, monkeypatch: pytest.MonkeyPatch) -> None:

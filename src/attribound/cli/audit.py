@@ -113,7 +113,7 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         "split": split,
         "limit": limit,
         "attributions": attribution,
-        "balls": _balls(norm, eps, low, high),
+        "balls": _balls(norm, eps, low, high, _list(document.get("balls"))),
         "claims": claim and [_claim(each) for each in _listed(claim)],
         "protocol": protocol,
         "smooth": smooth,
@@ -166,9 +166,16 @@ def _document(config: Path | None, resumed: Path | None) -> dict[str, Any]:
 
 
 def _balls(
-    norms: Sequence[str] | None, radii: Sequence[str] | None, low: float | None, high: float | None
+    norms: Sequence[str] | None,
+    radii: Sequence[str] | None,
+    low: float | None,
+    high: float | None,
+    before: Sequence[Any] = (),
 ) -> list[dict[str, Any]] | None:
-    """One entry for each norm, with its own radii or the only ones."""
+    """One entry for each norm, with its own radii or the only ones.
+
+    Radii without norms are for those of ``before``, the settings of a file, if there are any.
+    """
     if not norms and not radii:
         if low is not None or high is not None:
             raise InputError(
@@ -178,6 +185,8 @@ def _balls(
                 remedy="give --norm and --eps",
             )
         return None
+    tables = [each for each in before if isinstance(each, dict)]
+    norms = norms or list(dict.fromkeys(str(each.get("norm", "l2")) for each in tables))
     names, lists = _listed(norms) or ["l2"], [_radii(each) for each in radii or ["0.1"]]
     if len(lists) not in (1, len(names)):
         raise InputError(
@@ -190,6 +199,11 @@ def _balls(
     return [
         {"norm": name, "epsilons": epsilons, "low": low, "high": high} for name, epsilons in both
     ]
+
+
+def _list(value: object) -> list[Any]:
+    """``value`` if it is a list; what else a file has there is refused with the other settings."""
+    return value if isinstance(value, list) else []
 
 
 def _listed(values: Sequence[str] | None) -> list[str]:

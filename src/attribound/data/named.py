@@ -25,10 +25,12 @@ from attribound.data.registry import (
     FLOWERS17_CLASSES,
     IDX_SETS,
 )
+from attribound.data.sample import NAME as SAMPLE
+from attribound.data.sample import fashion_mnist_sample
 from attribound.data.splits import Split
 from attribound.errors import InputError
 
-NAMES = ("digits", *IDX_SETS, "cifar10", "flowers17", "imagenet")
+NAMES = ("digits", SAMPLE, *IDX_SETS, "cifar10", "flowers17", "imagenet")
 
 _BATCHES = "cifar-10-batches-py"
 
@@ -45,6 +47,8 @@ def named(
         raise no_images(name)
     if name == "digits":
         return digits(split)
+    if name == SAMPLE:
+        return fashion_mnist_sample(split)
     folder = data_directory(root) / name
     if name == "cifar10":
         return _cifar10(folder, split, download)
