@@ -52,6 +52,8 @@ def calibrate(folder: Path, audited: int) -> int:
 
 def main(out: Path = Path("runs/demo"), audited: int = 20) -> None:
     """Calibrate, audit, print the table, write the page; an earlier demo is replaced."""
+    # Small problems: more threads hardly help, and wait for each other on a busy machine.
+    torch.set_num_threads(1)
     if is_run(out):
         shutil.rmtree(out)
     calibrations = out.with_name(f"{out.name}-calibrations")

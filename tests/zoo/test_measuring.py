@@ -34,8 +34,9 @@ def test_each_number_has_its_own_images(case) -> None:
     # The fifth correct image is the last one looked at.
     end = [i for i, is_right in enumerate(right) if is_right][4] + 1
     other = protocol.attributions
+    attribution = ab.IntegratedGradients(model, 5, quadrature="midpoint")
     assert measured.similarity == attribution_similarity(
-        ab.IntegratedGradients(model, 10), x[:end], y[:end], other.ball(), other.attack, other.k
+        attribution, x[:end], y[:end], other.ball(), other.attack, other.k
     )
     assert measured.similarity.misclassified == end - 5
 

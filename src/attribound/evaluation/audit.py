@@ -72,9 +72,10 @@ def audit(
     """
     whole = settings_of(model, data, settings)
     module = own_copy(model) if isinstance(model, nn.Module) else None
+    subject = _subject(whole, module)
     samples = samples_of(data, whole)
     whole = ranged(whole, data, samples)
-    subject = _subject(whole, module)
+    subject = Subject.of(whole, subject.model, subject.name, subject.details)
     subject.refuse_kinks(samples.batch(0).x)
     manifest = _manifest(subject, samples)
     run = Run.resume(out, manifest) if resume and out is not None else Run.create(out, manifest)
