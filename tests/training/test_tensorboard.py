@@ -36,5 +36,5 @@ def test_every_number_of_the_log_is_in_the_event_files(tmp_path) -> None:
 
 def test_a_missing_tensorboard_says_what_to_install(tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(InputError, match=r"pip install 'attribound\[train\]'"):
+    with pytest.raises(InputError, match=r"pip install 'attribound\[tensorboard\]'"):
         EventFiles(tmp_path, 0)

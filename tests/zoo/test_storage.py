@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 
 import pytest
 
@@ -10,7 +9,6 @@ import tiny_zoo
 from attribound.errors import InputError
 from attribound.zoo import storage
 from attribound.zoo.storage import (
-    parse_card,
     read_card,
     sha256_of,
     to_json,
@@ -102,10 +100,3 @@ def test_sha256(tmp_path) -> None:
     content = b"x" * (2**20 + 1)
     (tmp_path / "file").write_bytes(content)
     assert sha256_of(tmp_path / "file") == hashlib.sha256(content).hexdigest()
-
-
-def test_without_pydantic_the_extra_is_named(monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "pydantic", None)  # as if it were not installed
-    storage._adapter.cache_clear()
-    with pytest.raises(InputError, match=r"pip install 'attribound\[zoo\]'"):
-        parse_card("{}", "card.json")

@@ -19,7 +19,7 @@ class EventFiles:
     """
 
     def __init__(self, folder: Path, step: int) -> None:
-        package("tensorboard", extra="train", purpose="event files")
+        package("tensorboard", extra="tensorboard", purpose="event files")
         writer = importlib.import_module("torch.utils.tensorboard").SummaryWriter
         self._writer: Any = writer(str(folder), purge_step=step + 1 if step else None)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import os
 import secrets
 from pathlib import Path
 from typing import Any
 
-from attribound.data.packages import package
 from attribound.errors import InputError
 from attribound.zoo.record import Card
 
@@ -80,6 +80,6 @@ def sha256_of(path: Path) -> str:
 
 @functools.cache
 def _adapter() -> tuple[Any, type[Any]]:
-    """Pydantic's reader of cards, and its error; on demand, for the package is an extra."""
-    pydantic = package("pydantic", extra="zoo", purpose="cards of models")
+    """Pydantic's reader of cards, and its error; on demand, for bounds do without it."""
+    pydantic = importlib.import_module("pydantic")
     return pydantic.TypeAdapter(Card), pydantic.ValidationError
