@@ -7,13 +7,11 @@ import pytest
 
 import tiny_zoo
 from attribound.errors import InputError
-from attribound.zoo import storage
 from attribound.zoo.storage import (
     read_card,
     sha256_of,
     to_json,
     write_card,
-    write_whole,
 )
 
 
@@ -84,16 +82,6 @@ def test_refuses_what_is_no_json_object(tmp_path, text) -> None:
     (tmp_path / "card.json").write_text(text)
     with pytest.raises(InputError, match=r"card card\.json: expected every key of a card"):
         read_card(tmp_path / "card.json")
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch) -> None:
-    path = tmp_path / "file"
-    write_whole(path, b"old")
-    monkeypatch.setattr(storage.os, "fsync", lambda _: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        write_whole(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_sha256(tmp_path) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from attribound import whole_files
 from attribound.errors import AttriboundError
-
-_SUFFIX = ".tmp"
 
 
 class StorageError(AttriboundError):
@@ -42,22 +40,13 @@ def write_whole(path: Path, content: bytes | memoryview) -> None:
     Raises:
         StorageError: the system refused; nothing of the new file is left.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{_SUFFIX}")
     with storing(path):
-        try:
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        whole_files.write_whole(path, content)
 
 
 def is_leftover(path: Path) -> bool:
     """Whether this is what a killed ``write_whole`` leaves behind."""
-    return path.name.startswith(".") and path.name.endswith(_SUFFIX)
+    return path.name.startswith(".") and path.name.endswith(whole_files.UNFINISHED)
 
 
 def clear_leftovers(folder: Path) -> None:
@@ -65,15 +54,3 @@ def clear_leftovers(folder: Path) -> None:
     for path in folder.iterdir():
         if is_leftover(path):
             path.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name survive a power cut, where the system lets folders be opened."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # Windows: the rename is journalled there
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

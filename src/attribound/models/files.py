@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from torch import Tensor, nn
 from attribound.errors import InputError, ModelError
 from attribound.models.config import Config, build, config_from_json, normalised
 from attribound.models.normalisation import Normalised
+from attribound.whole_files import write_whole
 
 #: The key of the config, as JSON text, in the metadata of the file.
 KEY = "attribound.config"
@@ -44,7 +43,7 @@ def save(model: nn.Module, config: Config, path: str | Path) -> None:
     }
     # "format" is what other readers of safetensors look for.
     metadata = {"format": "pt", KEY: json.dumps(config.to_json(), allow_nan=False)}
-    _write(Path(path), to_bytes(weights, metadata))
+    write_whole(Path(path), to_bytes(weights, metadata))
 
 
 def load(path: str | Path, config: Config | None = None) -> nn.Module:
@@ -67,18 +66,6 @@ def load(path: str | Path, config: Config | None = None) -> nn.Module:
     _check(path.name, weights, network.state_dict())
     network.load_state_dict(weights, assign=True)
     return normalised(config, network).to(_dtype(weights)).eval()
-
-
-def _write(path: Path, content: bytes) -> None:
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with unfinished.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> tuple[Config | None, dict[str, Tensor]]:

@@ -13,7 +13,8 @@ from torch import nn
 
 from attribound import models
 from attribound.errors import InputError
-from attribound.training.files import read_json, sha256, sync_folder, write_json
+from attribound.training.files import read_json, sha256, write_json
+from attribound.whole_files import sync_folder
 
 _NAME = re.compile(r"step-(\d{9})")
 _WEIGHTS, _STATE, _MANIFEST = "model.safetensors", "state.pt", "manifest.json"

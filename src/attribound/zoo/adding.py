@@ -13,11 +13,12 @@ from typing import Any
 from attribound.data import NAMES
 from attribound.errors import InputError
 from attribound.models import load
+from attribound.whole_files import write_whole
 from attribound.zoo.measuring import images_of, measure
 from attribound.zoo.naming import check_describes
 from attribound.zoo.protocol import Protocol, protocol_of
 from attribound.zoo.record import Card, Licence, Measured, WarmStart, Weights
-from attribound.zoo.storage import parse_card, sha256_of, to_json, write_card, write_whole
+from attribound.zoo.storage import parse_card, sha256_of, to_json, write_card
 
 #: Of the weights this project trains.
 LICENCE = "Apache-2.0"
@@ -78,7 +79,9 @@ def add(
         card = _card(name, config, summary, size, measured)
     # Read as it will be: what the trainer wrote is checked like any card.
     card = parse_card(to_json(card), at.name)
-    write_whole(Path(place) / f"{name}.safetensors", weights.read_bytes())
+    file = Path(place) / f"{name}.safetensors"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, weights.read_bytes())
     write_card(card, at)
     return card
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
-import os
-import secrets
 from pathlib import Path
 from typing import Any
 
 from attribound.errors import InputError
+from attribound.whole_files import write_whole
 from attribound.zoo.record import Card
 
 
@@ -52,21 +51,8 @@ def to_json(card: Card) -> str:
 
 def write_card(card: Card, path: Path) -> None:
     """Write ``card`` to ``path``; the file is complete or not there."""
-    write_whole(path, to_json(card).encode())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write beside ``path``, then move there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with unfinished.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(path, to_json(card).encode())
 
 
 def sha256_of(path: Path) -> str:
