@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 
 import pytest
 
 from attribound import whole_files
-from attribound.whole_files import write_whole
+from attribound.whole_files import sha256_of, write_whole
 
 
 def test_a_file_is_replaced(tmp_path) -> None:
@@ -40,3 +41,9 @@ def test_the_new_name_is_forced_to_the_disk(tmp_path, monkeypatch) -> None:
 
 def test_a_folder_that_cannot_be_opened_is_let_be(tmp_path) -> None:
     whole_files.sync_folder(tmp_path / "missing")
+
+
+def test_sha256(tmp_path) -> None:
+    content = b"x" * (2**20 + 1)
+    (tmp_path / "file").write_bytes(content)
+    assert sha256_of(tmp_path / "file") == hashlib.sha256(content).hexdigest()

@@ -9,9 +9,10 @@ from pathlib import Path
 import torch
 
 from attribound.models import MLPConfig, build, save
+from attribound.whole_files import sha256_of
 from attribound.zoo import Card, Licence, Protocol, Weights, measure, protocol_of
 from attribound.zoo.measuring import images_of
-from attribound.zoo.storage import sha256_of, write_card
+from attribound.zoo.storage import write_card
 
 CONFIG = MLPConfig(features=64, hidden=(8,), classes=10)
 

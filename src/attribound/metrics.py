@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy import stats  # type: ignore[import-untyped]
+from scipy import stats
 from torch import Tensor
 
 from attribound.errors import InputError

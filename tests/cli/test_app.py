@@ -65,12 +65,6 @@ def test_bugs_are_not_hidden() -> None:
     assert isinstance(runner.invoke(small, ["fail"]).exception, ZeroDivisionError)
 
 
-def test_without_typer_the_extra_is_named(monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "typer", None)
-    with pytest.raises(SystemExit, match=r"pip install 'attribound\[train\]'"):
-        cli.main()
-
-
 def test_main_runs_the_app(monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "argv", ["attribound", "--version"])
     with pytest.raises(SystemExit) as ended:

@@ -8,8 +8,8 @@ import torch
 from attribound import models
 from attribound.errors import InputError
 from attribound.training.config import WarmStart
-from attribound.training.files import sha256
 from attribound.training.network import check_fit, first_network
+from attribound.whole_files import sha256_of
 from training_runs import same
 
 
@@ -48,7 +48,7 @@ def test_a_warm_start_brings_its_network(stored) -> None:
         start = first_network(settings, WarmStart(str(stored)), (5,), 3, 0)
         assert start.config == models.MLPConfig(features=5, hidden=(4,), classes=3)
         assert same(start.model.state_dict(), models.load(stored).state_dict())
-        assert start.sha256 == sha256(stored)
+        assert start.sha256 == sha256_of(stored)
 
 
 def test_a_warm_start_of_another_network_is_refused(stored) -> None:

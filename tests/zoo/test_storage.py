@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import json
 
 import pytest
@@ -9,7 +8,6 @@ import tiny_zoo
 from attribound.errors import InputError
 from attribound.zoo.storage import (
     read_card,
-    sha256_of,
     to_json,
     write_card,
 )
@@ -82,9 +80,3 @@ def test_refuses_what_is_no_json_object(tmp_path, text) -> None:
     (tmp_path / "card.json").write_text(text)
     with pytest.raises(InputError, match=r"card card\.json: expected every key of a card"):
         read_card(tmp_path / "card.json")
-
-
-def test_sha256(tmp_path) -> None:
-    content = b"x" * (2**20 + 1)
-    (tmp_path / "file").write_bytes(content)
-    assert sha256_of(tmp_path / "file") == hashlib.sha256(content).hexdigest()

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import sys
-
-from attribound.data.packages import package
-from attribound.errors import AttriboundError
 
 
 def main() -> None:
-    """Run the command line; without what it needs, say what to install."""
-    try:
-        package("typer", extra="train", purpose="the command line")
-    except AttriboundError as error:
-        sys.exit(f"attribound: {error}")
+    """Run the command line, imported here so that parts of it can be used without all of it."""
     importlib.import_module("attribound.cli.app").app()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from attribound.evaluation.protocols import complete
 from attribound.evaluation.settings import AuditSettings

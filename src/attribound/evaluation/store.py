@@ -9,7 +9,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from attribound.data.packages import package
 from attribound.errors import InputError

@@ -11,7 +11,7 @@ import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
-from scipy import stats  # type: ignore[import-untyped]
+from scipy import stats
 
 from attribound.errors import InputError
 from attribound.evaluation.store import Run

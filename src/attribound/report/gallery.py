@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from attribound.report.cells import Cell, Group
 from attribound.report.pictures import (

@@ -13,8 +13,8 @@ from torch import nn
 
 from attribound import models
 from attribound.errors import InputError
-from attribound.training.files import read_json, sha256, write_json
-from attribound.whole_files import sync_folder
+from attribound.training.files import read_json, write_json
+from attribound.whole_files import sha256_of, sync_folder
 
 _NAME = re.compile(r"step-(\d{9})")
 _WEIGHTS, _STATE, _MANIFEST = "model.safetensors", "state.pt", "manifest.json"
@@ -39,7 +39,7 @@ def save_checkpoint(
             torch.save(state, file)
             file.flush()
             os.fsync(file.fileno())
-        sums = {name: sha256(unfinished / name) for name in (_WEIGHTS, _STATE)}
+        sums = {name: sha256_of(unfinished / name) for name in (_WEIGHTS, _STATE)}
         write_json(unfinished / _MANIFEST, {"step": step, "sha256": sums})
         unfinished.rename(target)
         sync_folder(folder)
@@ -66,7 +66,7 @@ def load_checkpoint(path: Path, model: nn.Module) -> tuple[int, dict[str, Any]]:
     manifest = _manifest(path / _MANIFEST)
     for name, wanted in manifest["sha256"].items():
         file = path / name
-        got = sha256(file) if file.is_file() else "no such file"
+        got = sha256_of(file) if file.is_file() else "no such file"
         if got != wanted:
             raise InputError(
                 str(file),

@@ -1,8 +1,7 @@
-"""JSON documents and checksums."""
+"""JSON documents of a training."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,3 @@ def read_json(path: Path) -> Any:
             got=str(error),
             remedy="the file was damaged: restore it, or train anew in another directory",
         ) from error
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()

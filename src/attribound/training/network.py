@@ -16,8 +16,8 @@ from attribound.errors import InputError
 from attribound.models.config import ARCHITECTURES
 from attribound.models.files import KEY
 from attribound.training.config import WarmStart
-from attribound.training.files import sha256
 from attribound.training.seeds import derived
+from attribound.whole_files import sha256_of
 
 #: The architecture for a shape, unless another is asked for; an MLP for any other.
 _FITTING: dict[tuple[int, ...], str] = {(1, 28, 28): "small_cnn", (3, 32, 32): "resnet18"}
@@ -115,7 +115,7 @@ def _warm(warm_start: WarmStart, settings: Mapping[str, object]) -> Start:
             got=repr(settings[differing[0]]),
             remedy="leave network out: it comes with the warm start",
         )
-    return Start(config, model, sha256(path))
+    return Start(config, model, sha256_of(path))
 
 
 def _stored(path: Path) -> models.Config:

@@ -16,11 +16,12 @@ from attribound import models
 from attribound.data.packages import package
 from attribound.training.config import TrainingConfig
 from attribound.training.directory import Directory, versions
-from attribound.training.files import read_json, sha256, write_json
+from attribound.training.files import read_json, write_json
 from attribound.training.loop import Loop, Run
 from attribound.training.network import Start, check_fit, first_network
 from attribound.training.parts import Parts, load_parts
 from attribound.training.reading import to_json
+from attribound.whole_files import sha256_of
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def _train(fabric: Any, run: Run) -> None:
     loop.train()
     if fabric.is_global_zero:
         summary, directory = loop.finish(), run.directory
-        write_json(directory.summary, {**summary, "sha256": sha256(directory.model)})
+        write_json(directory.summary, {**summary, "sha256": sha256_of(directory.model)})
         shutil.rmtree(directory.checkpoints, ignore_errors=True)
     fabric.barrier()
 

@@ -13,12 +13,12 @@ from typing import Any
 from attribound.data import NAMES
 from attribound.errors import InputError
 from attribound.models import load
-from attribound.whole_files import write_whole
+from attribound.whole_files import sha256_of, write_whole
 from attribound.zoo.measuring import images_of, measure
 from attribound.zoo.naming import check_describes
 from attribound.zoo.protocol import Protocol, protocol_of
 from attribound.zoo.record import Card, Licence, Measured, WarmStart, Weights
-from attribound.zoo.storage import parse_card, sha256_of, to_json, write_card
+from attribound.zoo.storage import parse_card, to_json, write_card
 
 #: Of the weights this project trains.
 LICENCE = "Apache-2.0"

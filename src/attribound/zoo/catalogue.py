@@ -9,10 +9,11 @@ from torch import nn
 from attribound.errors import InputError
 from attribound.models import config_from_json
 from attribound.models import load as load_network
+from attribound.whole_files import sha256_of
 from attribound.zoo.naming import check_name, unknown
 from attribound.zoo.places import find, own_directory, places
 from attribound.zoo.record import Card
-from attribound.zoo.storage import read_card, sha256_of
+from attribound.zoo.storage import read_card
 
 
 def names() -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib
 from pathlib import Path
 from typing import Any
@@ -53,15 +52,6 @@ def write_card(card: Card, path: Path) -> None:
     """Write ``card`` to ``path``; the file is complete or not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, to_json(card).encode())
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(2**20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import permutations
 
 import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
+from scipy import stats
 
 _LEAST = 4  # of three pairs no order is significant
 _EXACT = 8  # pairs whose permutations are all tried
