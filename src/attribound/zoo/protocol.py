@@ -134,20 +134,24 @@ def protocol_of(data: str) -> Protocol:
     return PROTOCOLS[data]
 
 
-def _pixels(predictions: tuple[float, int], attributions: tuple[float, int, int]) -> Protocol:
-    """Cubes around pixels in [0, 1]: (epsilon, steps) and (epsilon, steps, k)."""
+def _pixels(
+    predictions: tuple[float, int],
+    attributions: tuple[float, int, int],
+    images: tuple[int | None, int] = (None, 200),
+) -> Protocol:
+    """Cubes around pixels in [0, 1]: (epsilon, steps) and (epsilon, steps, k), images of each."""
     (epsilon, steps), (radius, iterations, k) = predictions, attributions
     return Protocol(
         images=None,
         predictions=Predictions(
-            images=None,
+            images=images[0],
             ball=Ball(norm="linf", epsilon=epsilon, low=0.0, high=1.0),
             steps=steps,
             step_size=2.5 * epsilon / steps,
             seed=0,
         ),
         attributions=Attributions(
-            images=200,
+            images=images[1],
             explanation=Explanation(
                 method="integrated_gradients",
                 steps=5,
@@ -163,10 +167,12 @@ def _pixels(predictions: tuple[float, int], attributions: tuple[float, int, int]
     )
 
 
-#: By data set. Radii of the attack on predictions are those models are trained against.
+#: By data set. Radii of the attack on predictions are those models are trained against;
+#: fewer images where one costs more.
 PROTOCOLS: dict[str, Protocol] = {
     "digits": _pixels((0.1, 20), (0.05, 50, 8)),
     "mnist": _pixels((0.3, 40), (0.05, 50, 100)),
     "fashion-mnist": _pixels((0.1, 20), (0.05, 50, 100)),
-    "cifar10": _pixels((8 / 255, 20), (4 / 255, 50, 1000)),
+    "cifar10": _pixels((8 / 255, 20), (4 / 255, 50, 1000), (2000, 100)),
+    "flowers17": _pixels((8 / 255, 20), (4 / 255, 50, 1000), (None, 50)),
 }

@@ -1,0 +1,129 @@
+"""Train one recipe with several values of a setting, and compare them on held-out images.
+
+    .venv/bin/python zoo/sweep.py fashion-mnist/art method.weight=0.5,2,8 --set data.limit=10000
+
+The images are those the recipe holds out of its training set: no test image chooses a
+setting. What the training starts from is measured on them, too. Results are kept in
+``zoo/sweeps/<name>.json`` and a row that is there is not made again; ``zoo/runs/sweeps`` has the
+trainings. ``--table`` only prints what is there.
+"""
+
+# ruff: noqa: S603, T201 - a script that prints, and starts processes
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attribound import data, models, zoo
+from attribound.tables import render
+from attribound.training.parts import load_parts
+from attribound.training.reading import changed, config_table, read_config
+from attribound.whole_files import write_whole
+from attribound.zoo.measuring import measure
+from attribound.zoo.protocol import protocol_of
+
+HERE = Path(__file__).resolve().parent
+Row = dict[str, Any]
+
+
+def settings_of(key: str, value: str, others: list[str]) -> list[str]:
+    """The options of one training, in an order of their own."""
+    return sorted([f"{key}={value}", *others])
+
+
+def train(recipe: Path, settings: list[str], run: Path) -> Path:
+    """Train with ``settings`` on top of the recipe, going on where it was stopped."""
+    command = [sys.executable, "-m", "attribound.cli", "train", "--config", str(recipe)]
+    command += [text for setting in settings for text in ("--set", setting)]
+    subprocess.run([*command, "--out", str(run), "--resume", "--quiet"], check=True)
+    return run / "model.safetensors"
+
+
+def measured(weights: Path, recipe: Path, images: int) -> Row:
+    """A model's numbers on the first held-out images of a recipe, by its data's protocol."""
+    config = read_config(config_table(recipe))
+    x, y = data.arrays(load_parts(config.data).held_out)
+    protocol = protocol_of(config.data.name)
+    protocol = replace(protocol, attributions=replace(protocol.attributions, images=images))
+    found = measure(models.load(weights), x, y, protocol)
+    similarity = found.similarity
+    return {
+        "clean": found.clean.value,
+        "attacked": found.attacked.value,
+        "kendall": similarity and similarity.kendall.value,
+        "kendall_error": similarity and similarity.kendall.standard_error,
+        "images": [len(x), similarity.n if similarity else 0],
+    }
+
+
+def table(rows: list[Row]) -> str:
+    """All rows, best first by Kendall."""
+    best = sorted(rows, key=lambda row: -(row["kendall"] or 0))
+    shown = [
+        (
+            " ".join(row["settings"]) or f"start: {row['start']}",
+            f"{100 * row['clean']:.1f}%",
+            f"{100 * row['attacked']:.1f}%",
+            f"{row['kendall']:.3f} +- {row['kendall_error']:.3f}",
+        )
+        for row in best
+    ]
+    counts = best[0]["images"]
+    title = f"{counts[0]} held-out images, {counts[1]} of them for Kendall under IFIA"
+    return render(title, ("settings", "clean", "under PGD", "Kendall"), shown)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line; train and measure what is missing."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", help="a recipe, for example fashion-mnist/art")
+    parser.add_argument("over", nargs="?", help="setting=value,value,...")
+    parser.add_argument("--set", action="append", default=[], help="a setting for all of them")
+    parser.add_argument("--images", type=int, default=200, help="images for Kendall")
+    parser.add_argument("--table", action="store_true", help="only print what is there")
+    parser.add_argument("--recipes", type=Path, default=HERE / "recipes", help="where recipes are")
+    parser.add_argument("--runs", type=Path, default=HERE / "runs" / "sweeps")
+    parser.add_argument("--to", type=Path, default=HERE / "sweeps", help="where results are kept")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    recipe, kept = options.recipes / f"{options.name}.toml", options.to / f"{options.name}.json"
+    rows: list[Row] = json.loads(kept.read_text()) if kept.exists() else []
+    if not options.table and options.over:
+        key, _, values = options.over.partition("=")
+        wanted = [settings_of(key, value, options.set) for value in values.split(",")]
+        for settings in [[], *wanted]:
+            if all(row["settings"] != settings for row in rows):
+                rows.append(_row(recipe, settings, options))
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(kept, f"{json.dumps(rows, indent=1)}\n".encode())
+    print(table(rows) if rows else f"no sweep of {options.name} yet")
+    return 0
+
+
+def _row(recipe: Path, settings: list[str], options: argparse.Namespace) -> Row:
+    """Train and measure one; without settings, what the recipe starts from."""
+    config = read_config(changed(config_table(recipe), settings))
+    if not settings:
+        assert config.warm_start is not None
+        start = config.warm_start.file
+        weights = zoo.path(start.removeprefix("zoo:"))
+        return {"settings": [], "start": start, **measured(weights, recipe, options.images)}
+    run = options.runs / options.name / "_".join(settings).replace("/", "-")
+    weights = train(recipe, settings, run)
+    summary = json.loads((run / "summary.json").read_text())
+    cost = {name: summary[name] for name in ("steps", "cpu_seconds") if name in summary}
+    return {"settings": settings, **cost, **measured(weights, recipe, options.images)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
