@@ -24,8 +24,9 @@ import torch
 
 from attribound import data, models, zoo
 from attribound.tables import render
+from attribound.toml_files import read_toml
 from attribound.training.parts import load_parts
-from attribound.training.reading import changed, config_table, read_config
+from attribound.training.reading import changed, read_config
 from attribound.whole_files import write_whole
 from attribound.zoo.measuring import measure
 from attribound.zoo.protocol import protocol_of
@@ -34,9 +35,11 @@ HERE = Path(__file__).resolve().parent
 Row = dict[str, Any]
 
 
-def settings_of(key: str, value: str, others: list[str]) -> list[str]:
-    """The options of one training, in an order of their own."""
-    return sorted([f"{key}={value}", *others])
+def wanted(recipe: Path, over: str, others: list[str]) -> list[list[str]]:
+    """The settings of each training; none for what all of them start from."""
+    key, _, values = over.partition("=")
+    swept = [sorted([f"{key}={value}", *others]) for value in values.split(",")]
+    return [[], *swept] if read_config(read_toml(recipe)).warm_start else swept
 
 
 def train(recipe: Path, settings: list[str], run: Path) -> Path:
@@ -49,7 +52,7 @@ def train(recipe: Path, settings: list[str], run: Path) -> Path:
 
 def measured(weights: Path, recipe: Path, images: int) -> Row:
     """A model's numbers on the first held-out images of a recipe, by its data's protocol."""
-    config = read_config(config_table(recipe))
+    config = read_config(read_toml(recipe))
     x, y = data.arrays(load_parts(config.data).held_out)
     protocol = protocol_of(config.data.name)
     protocol = replace(protocol, attributions=replace(protocol.attributions, images=images))
@@ -98,10 +101,8 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(1)
     recipe, kept = options.recipes / f"{options.name}.toml", options.to / f"{options.name}.json"
     rows: list[Row] = json.loads(kept.read_text()) if kept.exists() else []
-    if not options.table and options.over:
-        key, _, values = options.over.partition("=")
-        wanted = [settings_of(key, value, options.set) for value in values.split(",")]
-        for settings in [[], *wanted]:
+    if options.over and not options.table:
+        for settings in wanted(recipe, options.over, options.set):
             if all(row["settings"] != settings for row in rows):
                 rows.append(_row(recipe, settings, options))
                 kept.parent.mkdir(parents=True, exist_ok=True)
@@ -112,11 +113,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _row(recipe: Path, settings: list[str], options: argparse.Namespace) -> Row:
     """Train and measure one; without settings, what the recipe starts from."""
-    config = read_config(changed(config_table(recipe), settings))
-    if not settings:
-        assert config.warm_start is not None
+    config = read_config(changed(read_toml(recipe), settings))
+    if not settings and config.warm_start is not None:
         start = config.warm_start.file
-        weights = zoo.path(start.removeprefix("zoo:"))
+        named = start.startswith("zoo:")
+        weights = zoo.path(start.removeprefix("zoo:")) if named else Path(start)
         return {"settings": [], "start": start, **measured(weights, recipe, options.images)}
     run = options.runs / options.name / "_".join(settings).replace("/", "-")
     weights = train(recipe, settings, run)

@@ -26,7 +26,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from attribound import zoo
-from attribound.training.reading import config_table, read_config
+from attribound.toml_files import read_toml
+from attribound.training.reading import read_config
 from attribound.zoo.naming import check_name
 from attribound.zoo.places import PACKAGED
 
@@ -50,7 +51,7 @@ def read_recipes(folder: Path) -> dict[str, Recipe]:
     found = {}
     for file in sorted(folder.glob("*/*.toml")):
         name = check_name(file.relative_to(folder).with_suffix("").as_posix())
-        start = read_config(config_table(file)).warm_start
+        start = read_config(read_toml(file)).warm_start
         warm = start is not None and start.file.startswith("zoo:")
         found[name] = Recipe(name, file, start.file.removeprefix("zoo:") if warm else None)
     return found

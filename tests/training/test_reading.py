@@ -11,7 +11,7 @@ from attribound.training import OBJECTIVES
 from attribound.training.config import Ball, Cadence, Data, Evaluation, TrainingConfig
 from attribound.training.objectives import AT, TRADES
 from attribound.training.optimiser import SGD, Adam
-from attribound.training.reading import changed, config_table, read_config, to_json
+from attribound.training.reading import changed, read_config, to_json
 from attribound.training.schedule import MultiStep
 
 
@@ -95,14 +95,6 @@ def test_settings_are_changed_by_path() -> None:
 def test_a_change_without_a_value_is_refused() -> None:
     with pytest.raises(InputError, match="--set epochs: expected PATH=VALUE"):
         changed({}, ["epochs"])
-
-
-def test_a_file_that_is_no_toml_is_named(tmp_path) -> None:
-    (tmp_path / "bad.toml").write_text("epochs = ")
-    with pytest.raises(InputError, match=r"bad\.toml: expected a TOML file, got TOMLDecodeError"):
-        config_table(tmp_path / "bad.toml")
-    with pytest.raises(InputError, match="expected a TOML file, got FileNotFoundError"):
-        config_table(tmp_path / "none.toml")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from attribound.data import arrays, load
 from attribound.errors import InputError
 from attribound.scoring import clean_accuracy
 from attribound.training import loop as loop_module
-from attribound.training import reading
 from attribound.training.config import Cadence, TrainingConfig
 from attribound.training.finite import NotFiniteError
 from attribound.training.network import first_network
@@ -180,7 +179,3 @@ def test_without_the_extra_the_error_names_it(tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "lightning_fabric", None)
     with pytest.raises(InputError, match=r"pip install 'attribound\[train\]'"):
         plain(settings, tmp_path / "run")
-    monkeypatch.setitem(sys.modules, "pydantic", None)
-    reading._adapter.cache_clear()
-    with pytest.raises(InputError, match=r"pip install 'attribound\[train\]'"):
-        config("epochs=3")

@@ -117,10 +117,3 @@ def test_places_in_order(root, monkeypatch, tmp_path) -> None:
     package.mkdir(parents=True)
     (tmp_path / "checkout/pyproject.toml").touch()
     assert list(places.places()) == [*expected, tmp_path / "checkout/zoo/models"]
-
-
-def test_without_platformdirs_there_is_no_cache(root, monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(places.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.delenv("ATTRIBOUND_ZOO")
-    assert places.places() == (places.PACKAGED,)
-    assert places.own_directory().parts[-3:] == (".cache", "attribound", "zoo")

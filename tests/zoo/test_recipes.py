@@ -17,7 +17,8 @@ from attribound import zoo
 from attribound.cli.app import app
 from attribound.errors import InputError
 from attribound.models import config_from_json
-from attribound.training.reading import config_table, read_config
+from attribound.toml_files import read_toml
+from attribound.training.reading import read_config
 from attribound.zoo import places
 from attribound.zoo.naming import check_describes
 from attribound.zoo.protocol import PROTOCOLS
@@ -45,14 +46,14 @@ def architecture(recipe) -> str:
     """That of the first model in its line of warm starts."""
     if recipe.needs:
         return architecture(RECIPES[recipe.needs])
-    config = read_config(config_table(recipe.file))
+    config = read_config(read_toml(recipe.file))
     default = {"cifar10": "resnet18"}.get(config.data.name, "small_cnn")
     return config_from_json({"architecture": default, **config.network}).architecture
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_is_what_its_name_says(name) -> None:
-    config = read_config(config_table(RECIPES[name].file))
+    config = read_config(read_toml(RECIPES[name].file))
     check_describes(name, config.data.name, config.method.name, architecture(RECIPES[name]))
     assert config.threads == 1
     measured = PROTOCOLS[config.data.name].predictions.ball

@@ -20,10 +20,11 @@ from attribound.evaluation.atomic import StorageError
 from attribound.evaluation.audit import audit as run_audit
 from attribound.evaluation.engines import Engine, LocalEngine, RayEngine
 from attribound.evaluation.manifest import Manifest
-from attribound.evaluation.settings import CLAIMS, parse_settings, read_toml
+from attribound.evaluation.settings import CLAIMS, parse_settings
 from attribound.evaluation.store import Run, is_run
 from attribound.evaluation.summary import Summary, summarise, totals
 from attribound.report import console as table_of
+from attribound.toml_files import read_toml
 
 BROKEN, FAILED, NOT_STORED, INTERRUPTED = 1, 3, 4, 130
 _WIDE = 160  # a file or a pipe has no width to fit

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from attribound import zoo
+from attribound.toml_files import read_toml
 from attribound.training.config import TrainingConfig
 from attribound.training.directory import Directory
 from attribound.training.files import read_json
-from attribound.training.reading import changed, config_table, read_config
+from attribound.training.reading import changed, read_config
 from attribound.training.stopping import Stopped
 from attribound.training.trainer import Hardware
 from attribound.training.trainer import train as run
@@ -53,7 +54,7 @@ def train(  # noqa: PLR0913, PLR0917 - options of a command
     Killed or stopped at any moment, the same command with --resume goes on and
     gives the same weights; --out and --resume are enough.
     """
-    table = config_table(config) if config is not None else {}
+    table = read_toml(config) if config is not None else {}
     if resume and config is None and Directory(out).config.exists():
         table = read_json(Directory(out).config)["settings"]
     if method is not None:

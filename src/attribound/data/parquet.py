@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from attribound.data.examples import Examples, numbered_classes
 from attribound.data.images import Encoded, Images, common_frame, no_images
-from attribound.data.packages import package
 from attribound.data.splits import Split, whole
 from attribound.data.values import array_examples, label_numbers
 from attribound.errors import InputError
@@ -90,10 +92,9 @@ def read_parquet(name: str, files: Sequence[Path], size: int | None) -> Examples
 
 
 def _table(name: str, files: Sequence[Path]) -> Any:
-    arrow = package("pyarrow", extra="data", purpose="Parquet")
     try:
-        return arrow.concat_tables([_read(file) for file in files])
-    except arrow.ArrowInvalid as error:
+        return pa.concat_tables([_read(file) for file in files])
+    except pa.ArrowInvalid as error:
         raise InputError(
             name,
             expected="files with the same columns",
@@ -103,24 +104,21 @@ def _table(name: str, files: Sequence[Path]) -> Any:
 
 
 def _read(file: Path) -> Any:
-    arrow = package("pyarrow", extra="data", purpose="Parquet")
-    parquet = package("pyarrow.parquet", extra="data", purpose="Parquet")
     try:
         # ParquetFile reads this one file; read_table would guess columns from folder names.
-        with parquet.ParquetFile(file) as opened:
+        with pq.ParquetFile(file) as opened:
             return opened.read()
-    except (arrow.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise InputError(
             str(file), expected="a whole Parquet file", got=str(error), remedy="fetch it again"
         ) from error
 
 
 def _labels(table: Any, column: str) -> tuple[np.ndarray[Any, Any], list[str] | None]:
-    arrow = package("pyarrow", extra="data", purpose="Parquet")
     kind = table[column].type
-    if arrow.types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    if arrow.types.is_string(kind) or arrow.types.is_large_string(kind):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         classes, numbers = np.unique(np.array(table[column].to_pylist(), str), return_inverse=True)
         return numbers, classes.tolist()
     return table[column].to_numpy(), _hugging_face_classes(table.schema.metadata, column)
@@ -142,11 +140,10 @@ def _image_examples(
     classes: list[str] | None,
     size: int | None,
 ) -> Images:
-    arrow = package("pyarrow", extra="data", purpose="Parquet")
     kind = column.type
-    if arrow.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
+    if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
         contents = [row["bytes"] for row in column.to_pylist()]
-    elif arrow.types.is_binary(kind) or arrow.types.is_large_binary(kind):
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         contents = column.to_pylist()
     else:
         contents = [None]
@@ -164,17 +161,16 @@ def _image_examples(
 
 
 def _is_list(kind: Any) -> bool:
-    types = package("pyarrow", extra="data", purpose="Parquet").types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+    return bool(
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
 
 
 def _feature(name: str, column: str, values: Any) -> np.ndarray[Any, Any]:
     """One column as ``(rows, 1)``, a column of lists as ``(rows, length)``."""
-    types = package("pyarrow", extra="data", purpose="Parquet").types
     rows, kind, flat = len(values), values.type, values
     if _is_list(kind):
-        compute = package("pyarrow.compute", extra="data", purpose="Parquet")
-        lengths = set(compute.list_value_length(values).to_pylist())
+        lengths = set(pc.list_value_length(values).to_pylist())
         if len(lengths) > 1:
             raise InputError(
                 name,
@@ -183,7 +179,7 @@ def _feature(name: str, column: str, values: Any) -> np.ndarray[Any, Any]:
                 remedy="pad or cut them",
             )
         flat, kind = values.combine_chunks().flatten(), kind.value_type
-    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise InputError(
             name,
             expected="numbers in every feature column",

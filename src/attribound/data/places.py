@@ -6,23 +6,19 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from platformdirs import user_cache_path
+
 from attribound.data.download import fetch
-from attribound.data.packages import package
 from attribound.data.registry import Official
 from attribound.errors import InputError
 
 
 def data_directory(root: str | Path | None = None) -> Path:
-    """``root``, else ``ATTRIBOUND_DATA``, else ``data`` in the platform's cache directory.
-
-    Raises:
-        InputError: none is given and the package that knows the platform is missing.
-    """
+    """``root``, else ``ATTRIBOUND_DATA``, else ``data`` in the platform's cache directory."""
     chosen = root or os.environ.get("ATTRIBOUND_DATA")
     if chosen:
         return Path(chosen).expanduser()
-    dirs = package("platformdirs", extra="data", purpose="the cache directory (or pass root=)")
-    return Path(dirs.user_cache_path("attribound", appauthor=False)) / "data"
+    return user_cache_path("attribound", appauthor=False) / "data"
 
 
 def obtain(

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
 from pydantic import TypeAdapter
 
 from attribound.balls import LpBall
-from attribound.data.packages import package
 from attribound.errors import InputError
 from attribound.evaluation import strict
 from attribound.evaluation.attack_settings import (
@@ -65,7 +62,6 @@ __all__ = [
     "dump_settings",
     "parse_attribution",
     "parse_settings",
-    "read_toml",
 ]
 
 Protocol = Literal["quick", "paper", "strong"]
@@ -227,20 +223,3 @@ def dump_settings(settings: AuditSettings) -> dict[str, Any]:
     """The same as plain values for JSON; :func:`parse_settings` gives them back."""
     plain: dict[str, Any] = TypeAdapter(AuditSettings).dump_python(settings, mode="json")
     return plain
-
-
-def read_toml(path: str | Path) -> dict[str, Any]:
-    """The document in a TOML file, to be completed and given to :func:`parse_settings`.
-
-    Raises:
-        InputError: there is no such file, or it is not TOML.
-    """
-    name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
-    toml = package(name, extra="audit", purpose="settings in TOML")
-    try:
-        document: dict[str, Any] = toml.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, toml.TOMLDecodeError) as error:
-        raise InputError(
-            str(path), expected="a TOML file", got=str(error), remedy="check path and syntax"
-        ) from error
-    return document

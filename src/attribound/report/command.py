@@ -29,7 +29,7 @@ def command(run: Run) -> str:
         last = [
             "# then in Python, with the objects that the program had:",
             "from attribound.evaluation.audit import audit",
-            "from attribound.evaluation.settings import read_toml",
+            "from attribound.toml_files import read_toml",
             f'audit({model}, {data}, out="runs/again", **read_toml("audit.toml"))',
         ]
     else:

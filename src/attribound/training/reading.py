@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import json
-import sys
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from pathlib import Path
 from typing import Any
 
-from attribound.data.packages import package
+from pydantic import TypeAdapter
+
 from attribound.errors import InputError
+from attribound.toml_files import toml_value
 from attribound.training.config import TrainingConfig
 from attribound.training.objective import Objective
 from attribound.training.registry import OBJECTIVES
@@ -30,24 +30,6 @@ def read_config(table: Mapping[str, object]) -> TrainingConfig:
     """
     config: TrainingConfig = _read(TrainingConfig, table, "")
     return config
-
-
-def config_table(path: str | Path) -> Table:
-    """The TOML document at ``path``.
-
-    Raises:
-        InputError: it is not there, or no TOML.
-    """
-    try:
-        table: Table = _toml().loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:  # TOMLDecodeError and UnicodeDecodeError are the latter
-        raise InputError(
-            str(path),
-            expected="a TOML file",
-            got=f"{type(error).__name__}: {error}",
-            remedy="docs/training.md has examples",
-        ) from error
-    return table
 
 
 def changed(table: Mapping[str, object], settings: Sequence[str]) -> Table:
@@ -68,7 +50,7 @@ def changed(table: Mapping[str, object], settings: Sequence[str]) -> Table:
             inner = place.get(key, {})
             place[key] = dict(inner) if isinstance(inner, Mapping) else {"name": inner}
             place = place[key]
-        place[name] = _value(text.strip())
+        place[name] = toml_value(text.strip())
     return result
 
 
@@ -149,8 +131,7 @@ def _leaf(hint: Any, value: object, path: str) -> Any:
 
 @functools.cache
 def _adapter(hint: Any) -> Any:
-    pydantic = package("pydantic", extra="train", purpose="configs of trainings")
-    return pydantic.TypeAdapter(hint)
+    return TypeAdapter(hint)
 
 
 def _table(value: object, path: str, first: str) -> Table:
@@ -168,19 +149,6 @@ def _table(value: object, path: str, first: str) -> Table:
 
 def _default(field: Any) -> object:
     return field.default if field.default_factory is MISSING else field.default_factory()
-
-
-def _value(text: str) -> object:
-    toml = _toml()
-    try:
-        return toml.loads(f"value = {text}")["value"]
-    except toml.TOMLDecodeError:
-        return text
-
-
-def _toml() -> Any:
-    name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
-    return package(name, extra="train", purpose="configs in TOML")
 
 
 def _join(path: str, name: str) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
 
-from attribound.data.packages import package
+from platformdirs import user_cache_path
 
 PACKAGED = Path(__file__).parent / "models"
 
@@ -21,21 +20,16 @@ def places() -> tuple[Path, ...]:
     chosen = os.environ.get("ATTRIBOUND_ZOO")
     if chosen:
         found.append(Path(chosen).expanduser())
-    cache = cache_directory()
-    if cache is not None:
-        found.append(cache)
+    found.append(cache_directory())
     checkout = PACKAGED.parent.parent.parent.parent  # .../src/attribound/zoo/models
     if (checkout / "pyproject.toml").is_file():
         found.append(checkout / "zoo" / "models")
     return tuple(found)
 
 
-def cache_directory() -> Path | None:
-    """``zoo`` in the platform's cache directory; None without the package that knows it."""
-    if importlib.util.find_spec("platformdirs") is None:
-        return None
-    dirs = package("platformdirs", extra="data", purpose="the cache directory")
-    return Path(dirs.user_cache_path("attribound", appauthor=False)) / "zoo"
+def cache_directory() -> Path:
+    """``zoo`` in the platform's cache directory."""
+    return user_cache_path("attribound", appauthor=False) / "zoo"
 
 
 def own_directory() -> Path:
@@ -43,7 +37,7 @@ def own_directory() -> Path:
     chosen = os.environ.get("ATTRIBOUND_ZOO")
     if chosen:
         return Path(chosen).expanduser()
-    return cache_directory() or Path.home() / ".cache" / "attribound" / "zoo"
+    return cache_directory()
 
 
 def find(file: str) -> Path | None:

@@ -10,9 +10,10 @@ from typing import Any
 from attribound.data.places import data_directory
 from attribound.errors import InputError
 from attribound.evaluation.protocols import complete
-from attribound.evaluation.settings import AuditSettings, parse_settings, read_toml
+from attribound.evaluation.settings import AuditSettings, parse_settings
 from attribound.evaluation.strict import Strict, parse
 from attribound.report.paper.items import AUDITS, RECORDS, RunSpec
+from attribound.toml_files import read_toml
 
 #: The plan that is used unless another is named.
 SHIPPED = Path(__file__).with_name("plan.toml")
