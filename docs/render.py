@@ -16,7 +16,7 @@ import attribound as ab
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Pages with measurements: part ``name`` is ``benchmarks/name.txt``.
-MEASURED = {"benchmarks.md": ("core", "attacks", "training"), "bounds.md": ("bounds",)}
+MEASURED = {"benchmarks.md": ("core", "attacks", "training", "runner"), "bounds.md": ("bounds",)}
 
 
 def python_blocks(text: str) -> list[str]:
