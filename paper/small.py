@@ -1,6 +1,6 @@
 """The smallest run of the paper, held against the relations in ``expectation.json``.
 
-``python paper/small.py [FOLDER]``, about a minute; exit code 1 if a relation is broken. Relations
+``python paper/small.py [FOLDER]``, a minute or two; exit code 1 if a relation is broken. Relations
 are orderings, verdicts and zero violations, not digits: those differ between machines.
 """
 

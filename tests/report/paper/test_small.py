@@ -59,7 +59,7 @@ def test_a_violation_or_a_gap_is_seen(value) -> None:
     assert [key in fault for fault in SMALL["broken"](EXPECTED, found)] == [True]
 
 
-@pytest.mark.slow
 def test_the_relations_hold(tmp_path) -> None:
+    """The small version itself, a minute and a half: the longest test of CI."""
     needed(Path("/usr/share/datasets/fashion-mnist"), "install dataset-fashion-mnist")
     assert SMALL["main"](tmp_path) == 0
