@@ -68,7 +68,7 @@ zoo: $(VENV)/.dev data ## train, measure and add the models of the zoo that are 
 
 # Hours for everything; killed, it goes on where it was. PAPER='table3 --samples 4' for less.
 paper: $(VENV)/.dev data ## the paper's tables, figures and claims, from audits of the zoo
-	$(BIN)/attribound paper $(or $(PAPER),all) --jobs 2 --runs runs/paper --out paper/results
+	$(BIN)/attribound paper $(or $(PAPER),all) --jobs 2 --runs paper/runs --out paper/results
 
 docs: $(VENV)/.dev ## put the output of example and demo, claims and measurements into README and docs
 	$(BIN)/python docs/render.py
