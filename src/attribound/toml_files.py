@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from attribound.errors import InputError
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+_toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
@@ -21,14 +19,15 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         InputError: there is no such file, or it is not TOML.
     """
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        document: dict[str, Any] = _toml.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, _toml.TOMLDecodeError) as error:
         raise InputError(
             str(path),
             expected="a TOML file",
             got=f"{type(error).__name__}: {error}",
             remedy="check path and syntax",
         ) from error
+    return document
 
 
 def toml_value(text: str) -> object:
@@ -38,6 +37,7 @@ def toml_value(text: str) -> object:
     ([1, 2], 'adam')
     """
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value: object = _toml.loads(f"value = {text}")["value"]
+    except _toml.TOMLDecodeError:
         return text
+    return value
