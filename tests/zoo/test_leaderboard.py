@@ -10,7 +10,7 @@ import tiny_zoo
 from attribound.errors import InputError
 from attribound.scoring import Mean, Share
 from attribound.zoo import markdown
-from attribound.zoo.leaderboard import SORTS, cells, how, rows, to_csv
+from attribound.zoo.leaderboard import SORTS, cells, how, hows, rows, to_csv
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,8 @@ def test_cells_show_shares_and_correlations(cards) -> None:
 def test_markdown_has_a_table_for_each_data_set(cards) -> None:
     text = markdown(cards)
     assert text.count("### ") == 2
-    assert "### digits\n\nClean: 40 test images. PGD-3, linf 0.1: 40 images. Attributions" in text
+    own = "digits/at, digits/ce: Clean: 40 test images. PGD-3, linf 0.1: 40 images. Attributions"
+    assert f"### digits\n\n{own}" in text
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in lines}) == 1
     assert [line.split("`")[1] for line in lines if "`" in line] == [r.name for r in rows(cards)]
@@ -76,6 +77,16 @@ def test_the_sentence_says_what_was_measured(cards) -> None:
         "the first 5 images classified correctly."
     )
     assert how(cards[2]).endswith("40 images.")
+
+
+def test_models_measured_differently_are_told_apart(cards) -> None:
+    other = replace(cards[1], measured=replace(cards[1].measured, clean=Share(3, 7)))
+    one = cards[0]
+    assert hows([one, one]) == [how(one)]
+    assert hows([one, other, one]) == [
+        f"{one.name}, {one.name}: {how(one)}",
+        f"{other.name}: {how(other)}",
+    ]
 
 
 def test_csv_has_numbers_in_full(cards) -> None:

@@ -67,7 +67,8 @@ def show_leaderboard(
         by_name = {card.name: card for card in cards}
         for data, group in leaderboard.by_data(rows):
             lines = [leaderboard.cells(row) for row in group]
-            _print(data, leaderboard.HEADER, lines, leaderboard.how(by_name[group[0].name]))
+            caption = "\n".join(leaderboard.hows([by_name[row.name] for row in group]))
+            _print(data, leaderboard.HEADER, lines, caption)
 
 
 @app.command()

@@ -112,11 +112,21 @@ def markdown(cards: Iterable[Card], sort: str = "kendall") -> str:
     own = {card.name: card for card in cards}
     for data, group in by_data(rows(own.values(), sort)):
         lines = [f"### {data}", ""]
-        lines += [how(own[row.name]) for row in group[:1]] + [""]
+        lines += [*hows([own[row.name] for row in group]), ""]
         lines += [f"| {' | '.join(HEADER)} |", f"|{'---|' * 2}{'---:|' * (len(HEADER) - 2)}"]
         lines += [f"| {' | '.join([f'`{row.name}`', *cells(row)[1:]])} |" for row in group]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def hows(cards: Sequence[Card]) -> list[str]:
+    """How cards were measured: one sentence for all, or each with the models it is about."""
+    names: dict[str, list[str]] = {}
+    for card in cards:
+        names.setdefault(how(card), []).append(card.name)
+    if len(names) < 2:
+        return list(names)
+    return [f"{', '.join(those)}: {text}" for text, those in names.items()]
 
 
 def how(card: Card) -> str:
