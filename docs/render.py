@@ -13,8 +13,11 @@ import sys
 from pathlib import Path
 
 import attribound as ab
+from attribound.report.paper.stored import tables_markdown, verdicts_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
+#: What ``make paper`` stores.
+RESULTS = ROOT / "paper" / "results"
 #: Pages with measurements: part ``name`` is ``benchmarks/name.txt``.
 MEASURED = {"benchmarks.md": ("core", "attacks", "training", "runner"), "bounds.md": ("bounds",)}
 
@@ -50,6 +53,13 @@ def leaderboard() -> str:
     return ab.zoo.markdown(ab.zoo.cards())
 
 
+def paper(results: Path = RESULTS) -> dict[str, str]:
+    """The parts of the page on the paper, from the results that are stored."""
+    if not (results / "verdicts.json").is_file():
+        return dict.fromkeys(("verdicts", "tables"), "Not run yet: `make paper`.")
+    return {"verdicts": verdicts_markdown(results), "tables": tables_markdown(results)}
+
+
 def fill(text: str, name: str, content: str) -> str:
     """``text`` with the part ``name`` replaced."""
     pattern = rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)"
@@ -73,6 +83,9 @@ def main() -> None:
             path.write_text(fill(path.read_text(), name, f"```text\n{measured}\n```"))
     page = ROOT / "docs" / "zoo.md"
     page.write_text(fill(page.read_text(), "leaderboard", leaderboard()))
+    page = ROOT / "docs" / "paper.md"
+    for name, content in paper().items():
+        page.write_text(fill(page.read_text(), name, content))
 
 
 if __name__ == "__main__":

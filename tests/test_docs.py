@@ -161,6 +161,24 @@ def test_the_zoo_page_shows_the_cards() -> None:
     assert f"<!-- begin leaderboard -->\n{render.leaderboard()}\n" in page("zoo")
 
 
+def test_the_paper_page_shows_the_stored_results() -> None:
+    for name, content in render.paper().items():
+        assert f"<!-- begin {name} -->\n{content}\n<!-- end" in page("paper")
+
+
+def test_without_results_the_paper_page_says_so(tmp_path) -> None:
+    assert set(render.paper(tmp_path).values()) == {"Not run yet: `make paper`."}
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [(name, each) for name, parts in render.MEASURED.items() for each in parts]
+)
+def test_pages_show_the_last_measurement(name, part) -> None:
+    measured = (ROOT / "benchmarks" / f"{part}.txt").read_text().strip("\n")
+    shown = f"<!-- begin {part} -->\n```text\n{measured}\n```\n<!-- end"
+    assert shown in page(name.removesuffix(".md"))
+
+
 def test_a_part_that_is_missing_is_an_error() -> None:
     with pytest.raises(ValueError, match="expected one part 'x', found 0"):
         render.fill("nothing", "x", "y")
