@@ -34,6 +34,8 @@ from attribound.zoo.places import PACKAGED
 HERE = Path(__file__).resolve().parent
 #: Data sets whose weights ship in the wheel.
 SHIPPED = ("fashion-mnist",)
+#: Attacked on all test images even where that takes long: what others are compared with.
+WHOLE = ("mnist/at", "mnist/ce")
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
@@ -133,6 +135,7 @@ class Workshop:
         add = ["zoo", "add", run, "--name", recipe.name, "--to", place]
         add += ["--cards", self.to or PACKAGED]
         add += [] if self.images is None else ["--images", self.images]
+        add += ["--whole"] if recipe.name in WHOLE else []
         _say(f"{recipe.name}: training, see {log}")
         for arguments in (train, add):
             with log.open("ab") as out:

@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 import tiny_zoo
 from attribound import models, zoo
+from attribound.cli import zoo as commands
 from attribound.cli.app import app
+from attribound.errors import InputError
 from attribound.training import CE
 from attribound.training.config import Data, Evaluation, TrainingConfig
 from attribound.training.trainer import train
@@ -148,10 +150,24 @@ def test_add_makes_a_model(root, tmp_path) -> None:
     assert found.stdout.splitlines()[-1] == f"{root}/digits/ce.safetensors"
     assert isinstance(zoo.load("digits/ce"), models.MLP)
     assert zoo.card("digits/ce").measured.clean.n == 10
+    own = zoo.card("digits/ce").measured.protocol
+    assert own == zoo.protocol_of("digits").limited(10)
     again = call("add", tmp_path / "run", "--name", "digits/ce", "--images", 10)
     assert again.exit_code == 2
     assert "pass --replace" in again.stderr
-    assert (
-        call("add", tmp_path / "run", "--name", "digits/ce", "--images", 10, "--replace").exit_code
-        == 0
-    )
+    replaced = ("add", tmp_path / "run", "--name", "digits/ce", "--images", 10, "--replace")
+    assert call(*replaced).exit_code == 0
+
+
+def test_add_attacks_all_images_if_asked_to(root, tmp_path, monkeypatch) -> None:
+    asked = []
+
+    def refuse(run, name, place, *, protocol, **options):
+        asked.append(protocol)
+        raise InputError("run", expected="none", got="this", remedy="stop")
+
+    monkeypatch.setattr(commands, "add_model", refuse)
+    for words in ((), ("--whole",), ("--whole", "--images", 5), ("--images", 5)):
+        assert call("add", tmp_path, "--name", "mnist/ce", *words).exit_code == 2
+    usual = zoo.protocol_of("mnist")
+    assert asked == [None, usual.whole(), usual.whole().limited(5), usual.limited(5)]

@@ -25,6 +25,14 @@ def test_the_protocols_are_those_of_the_paper() -> None:
     assert cifar.attributions.attack == IFIA(TopK(1000), steps=50, step_size=2.5 * 4 / 255 / 50)
 
 
+def test_the_whole_test_set_if_asked_for() -> None:
+    few = protocol_of("mnist")
+    assert few.predictions.images == 2000
+    assert few.whole().predictions.images is None
+    assert few.whole().attributions == few.attributions
+    assert few.whole().limited(7).predictions.images == 7
+
+
 def test_no_protocol_for_other_data() -> None:
     with pytest.raises(InputError, match="protocol: expected data among digits, mnist"):
         protocol_of("mine")

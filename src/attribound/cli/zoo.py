@@ -121,7 +121,7 @@ def measure(
 
 
 @app.command()
-def add(
+def add(  # noqa: PLR0913, PLR0917 - options of a command
     run: Annotated[Path, typer.Argument(help="Directory of a finished training.")],
     name: Annotated[str, typer.Option(help="Name in the zoo: <data>/<method>[-<network>].")],
     to: Annotated[
@@ -133,12 +133,18 @@ def add(
     images: Annotated[
         int | None, typer.Option(min=1, help="At most so many images for each number.")
     ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Attack predictions on all test images.")
+    ] = False,
     replace_it: Annotated[
         bool, typer.Option("--replace", help="Overwrite a model of that name.")
     ] = False,
 ) -> None:
     """Make weights and a measured card of a finished training."""
-    protocol = None if images is None else zoo.protocol_of(name.partition("/")[0]).limited(images)
+    protocol = zoo.protocol_of(name.partition("/")[0]) if whole or images is not None else None
+    if protocol is not None:
+        protocol = protocol.whole() if whole else protocol
+        protocol = protocol if images is None else protocol.limited(images)
     place = to or own_directory()
     card = add_model(run, name, place, cards=cards, protocol=protocol, replace=replace_it)
     (row,) = leaderboard.rows([card])

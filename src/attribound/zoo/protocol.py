@@ -104,6 +104,10 @@ class Protocol:
     predictions: Predictions
     attributions: Attributions
 
+    def whole(self) -> Protocol:
+        """The same with predictions attacked on all images."""
+        return replace(self, predictions=replace(self.predictions, images=None))
+
     def limited(self, images: int) -> Protocol:
         """The same with at most so many images for each number."""
 
@@ -171,7 +175,7 @@ def _pixels(
 #: fewer images where one costs more.
 PROTOCOLS: dict[str, Protocol] = {
     "digits": _pixels((0.1, 20), (0.05, 50, 8)),
-    "mnist": _pixels((0.3, 40), (0.05, 50, 100)),
+    "mnist": _pixels((0.3, 40), (0.05, 50, 100), (2000, 200)),
     "fashion-mnist": _pixels((0.1, 20), (0.05, 50, 100)),
     "cifar10": _pixels((8 / 255, 20), (4 / 255, 50, 1000), (2000, 100)),
     "flowers17": _pixels((8 / 255, 20), (4 / 255, 50, 1000), (None, 50)),
