@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,12 @@ def leaderboard() -> str:
     return ab.zoo.markdown(ab.zoo.cards())
 
 
+def sweeps() -> str:
+    """The settings tried for models of the zoo."""
+    found: str = runpy.run_path(str(ROOT / "zoo" / "sweep.py"))["markdown"](ROOT / "zoo" / "sweeps")
+    return found
+
+
 def paper(results: Path = RESULTS) -> dict[str, str]:
     """The parts of the page on the paper, from the results that are stored."""
     if not (results / "verdicts.json").is_file():
@@ -82,7 +89,8 @@ def main() -> None:
             measured = (ROOT / "benchmarks" / f"{name}.txt").read_text().strip("\n")
             path.write_text(fill(path.read_text(), name, f"```text\n{measured}\n```"))
     page = ROOT / "docs" / "zoo.md"
-    page.write_text(fill(page.read_text(), "leaderboard", leaderboard()))
+    text = fill(page.read_text(), "leaderboard", leaderboard())
+    page.write_text(fill(text, "sweeps", sweeps()))
     page = ROOT / "docs" / "paper.md"
     for name, content in paper().items():
         page.write_text(fill(page.read_text(), name, content))

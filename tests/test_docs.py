@@ -159,6 +159,7 @@ def test_the_data_page_names_every_data_set() -> None:
 
 def test_the_zoo_page_shows_the_cards() -> None:
     assert f"<!-- begin leaderboard -->\n{render.leaderboard()}\n" in page("zoo")
+    assert f"<!-- begin sweeps -->\n{render.sweeps()}\n" in page("zoo")
 
 
 def test_the_paper_page_shows_the_stored_results() -> None:

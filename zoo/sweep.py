@@ -67,21 +67,42 @@ def measured(weights: Path, recipe: Path, images: int) -> Row:
     }
 
 
-def table(rows: list[Row]) -> str:
-    """All rows, best first by Kendall."""
-    best = sorted(rows, key=lambda row: -(row["kendall"] or 0))
-    shown = [
+HEADER = ("settings", "clean", "under PGD", "Kendall")
+
+
+def cells(rows: list[Row]) -> list[tuple[str, ...]]:
+    """All rows as they are printed, best first by Kendall."""
+    return [
         (
             " ".join(row["settings"]) or f"start: {row['start']}",
             f"{100 * row['clean']:.1f}%",
             f"{100 * row['attacked']:.1f}%",
-            f"{row['kendall']:.3f} +- {row['kendall_error']:.3f}",
+            f"{row['kendall'] or 0:.3f} ± {row['kendall_error'] or 0:.3f}",
         )
-        for row in best
+        for row in sorted(rows, key=lambda row: -(row["kendall"] or 0))
     ]
-    counts = best[0]["images"]
-    title = f"{counts[0]} held-out images, {counts[1]} of them for Kendall under IFIA"
-    return render(title, ("settings", "clean", "under PGD", "Kendall"), shown)
+
+
+def title(rows: list[Row]) -> str:
+    """On which images."""
+    images, explained = rows[0]["images"]
+    return f"{images:,} held-out images, {explained} of them for Kendall under IFIA"
+
+
+def markdown(folder: Path) -> str:
+    """Every sweep that is kept."""
+    parts = []
+    for file in sorted(folder.glob("*/*.json")):
+        rows: list[Row] = json.loads(file.read_text())
+        name = file.relative_to(folder).with_suffix("").as_posix()
+        lines = [
+            f"`{name}`: {title(rows)}.",
+            "",
+            f"| {' | '.join(HEADER)} |",
+            "|---|---:|---:|---:|",
+        ]
+        parts.append("\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells(rows))]))
+    return "\n\n".join(parts)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -107,7 +128,7 @@ def main(arguments: list[str] | None = None) -> int:
                 rows.append(_row(recipe, settings, options))
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(kept, f"{json.dumps(rows, indent=1)}\n".encode())
-    print(table(rows) if rows else f"no sweep of {options.name} yet")
+    print(render(title(rows), HEADER, cells(rows)) if rows else f"no sweep of {options.name} yet")
     return 0
 
 

@@ -78,6 +78,9 @@ def test_trains_each_once_and_measures_on_held_out_images(
     assert len(commands) == 2
     assert script.main(["digits/ce", "--table", *options]) == 0
     assert capsys.readouterr().out == 2 * printed
+    page = script.markdown(tmp_path / "to")
+    assert page.startswith(f"`digits/ce`: 20 held-out images, {rows[0]['images'][1]} of them")
+    assert page.count("| batch=16 optimiser.lr=0.0") == 2
 
 
 def test_what_the_training_starts_from_is_measured_too(options, commands, tmp_path) -> None:
