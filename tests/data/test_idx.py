@@ -14,11 +14,11 @@ from attribound.data.idx import idx_examples
 
 ARRAY = torch.arange(24, dtype=torch.uint8).reshape(2, 3, 4)
 PLAIN = b"\0\0\x08\x03" + struct.pack(">3I", 2, 3, 4) + bytes(range(24))
-ZIPPED = gzip.compress(bytes(256) + PLAIN * 50)
+ZIPPED = gzip.compress(bytes(256) + PLAIN * 50, mtime=0)
 
 
 @pytest.mark.parametrize("kind", [str, lambda path: path])
-@pytest.mark.parametrize("content", [PLAIN, gzip.compress(PLAIN)])
+@pytest.mark.parametrize("content", [PLAIN, gzip.compress(PLAIN, mtime=0)])
 def test_reads_plain_and_gzipped_files(tmp_path, content, kind) -> None:
     (tmp_path / "images").write_bytes(content)
     array = read_idx(kind(tmp_path / "images"))
@@ -41,7 +41,7 @@ NOT_IDX = "expected an idx file of unsigned bytes, got "
         (PLAIN[:-1], r"expected 24 bytes of data for shape \(2, 3, 4\), got 23; .*damaged"),
         (PLAIN + b"\0", r"expected 24 bytes of data for shape \(2, 3, 4\), got 25"),
         (PLAIN[:10], "damaged, fetch it again"),
-        (gzip.compress(PLAIN[:-5]), "got 19; .*damaged"),
+        (gzip.compress(PLAIN[:-5], mtime=0), "got 19; .*damaged"),
         (ZIPPED[:-30], "expected a whole gzip file, got .*; fetch it again"),
         (ZIPPED[:20] + b"\xff" * 9 + ZIPPED[29:], "expected a whole gzip file"),
         (ZIPPED[:-8] + b"\xff" * 8, "expected a whole gzip file, got CRC check failed"),
