@@ -12,7 +12,6 @@ from attribound.report.paper.plan import SHIPPED, Plan
 from attribound.report.paper.values import RADII, radius
 
 PLAN = Plan.read()
-SMALL = Path(__file__).parents[3] / "paper" / "small.toml"
 
 
 @pytest.mark.parametrize("data", RADII)
@@ -69,8 +68,13 @@ def test_weights_are_looked_for_beside_the_plan_then_in_the_data(tmp_path, monke
     monkeypatch.setenv("ATTRIBOUND_DATA", str(tmp_path))
     full = PLAN.settings(RunSpec("cifar10", "ce-full", "paper"))
     assert Path(full.weights).parent == tmp_path / "checkpoints"
-    small = Plan.read(SMALL).settings(RunSpec("fashion-mnist", "at", "paper"))
-    assert Path(small.weights).is_file()
+    beside = tmp_path / "plans" / "checkpoints" / Path(full.weights).name
+    beside.parent.mkdir(parents=True)
+    beside.touch()
+    plan = tmp_path / "plans" / "plan.toml"
+    plan.write_text(SHIPPED.read_text())
+    own = Plan.read(plan).settings(RunSpec("cifar10", "ce-full", "paper"))
+    assert Path(own.weights) == beside
 
 
 def test_a_damaged_plan_is_refused(tmp_path) -> None:
