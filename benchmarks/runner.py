@@ -1,16 +1,20 @@
 """``make bench``: what a run costs over measuring directly, and what a second worker brings.
 
 Goals: at most 5 % on 256 samples; 2 workers at least 1.6 times as fast as one on two cores,
-one thread each. ``--samples 32`` for a quick look.
+one thread each. All three are timed in every round, one after the other, and ratios are
+taken within a round: the machine is not equally fast for a quarter of an hour.
+``--samples 32 --rounds 1`` for a quick look.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -76,31 +80,64 @@ def same(one: pa.Table, other: pa.Table) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Round:
+    """Seconds of all three, one after the other: on the wall, and of this process."""
+
+    direct: float
+    direct_cpu: float
+    run: float
+    run_cpu: float
+    inside_cpu: float
+    two: float
+    same_rows: bool
+
+    @classmethod
+    def time(cls, samples: int) -> Round:
+        """Measure directly, as a run, and as a run with two workers; compare the rows."""
+        inside = Inside()
+        direct, direct_cpu, rows = timed(lambda: directly(samples))
+        run, run_cpu, run_rows = timed(lambda: as_a_run(samples, inside))
+        two, _, two_rows = timed(lambda: as_a_run(samples, LocalEngine(2, threads=1)))
+        agree = same(rows, run_rows) and same(rows, two_rows)
+        return cls(direct, direct_cpu, run, run_cpu, inside.seconds, two, agree)
+
+
+def spread(values: Iterable[float]) -> str:
+    """The median of a ratio, and all its values."""
+    values = list(values)
+    return f"{median(values):.3f} ({', '.join(f'{value:.3f}' for value in values)})"
+
+
 def main() -> None:
-    """Time all three, print the ratios, check that the rows are the same."""
+    """Time all rounds, print the ratios, check that the rows are the same."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--samples", type=int, default=256)
-    samples = parser.parse_args().samples
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
     torch.set_num_threads(1)
     directly(16)  # what is done only once in a process
-    inside = Inside()
-    wall, cpu, rows = timed(lambda: directly(samples))
-    run_wall, run_cpu, run_rows = timed(lambda: as_a_run(samples, inside))
-    two_wall, _, two_rows = timed(lambda: as_a_run(samples, LocalEngine(2, threads=1)))
+    rounds = []
+    for number in range(options.rounds):
+        rounds.append(Round.time(options.samples))
+        print(f"round {number + 1}: {rounds[-1]}", file=sys.stderr, flush=True)
+    cells = ("direct", "direct_cpu", "run", "run_cpu", "two")
     table = [
-        ("measured directly", f"{wall:.1f}", f"{cpu:.1f}"),
-        ("as a run, one worker", f"{run_wall:.1f}", f"{run_cpu:.1f}"),
-        ("as a run, two workers", f"{two_wall:.1f}", ""),
+        (str(number), *(f"{getattr(each, cell):.1f}" for cell in cells))
+        for number, each in enumerate(rounds, 1)
     ]
-    title = f"{samples} samples, saliency, protocol quick, one thread a worker"
-    print(render(title, ("", "seconds", "CPU seconds here"), table))
-    print(f"run / direct: {run_wall / wall:.3f} wall, {run_cpu / cpu:.3f} CPU (goal: 1.05)")
+    title = f"{options.samples} samples, saliency, protocol quick, one thread a worker: seconds"
+    heads = ("round", "directly", "CPU", "one worker", "CPU", "two workers")
+    print(render(title, heads, table))
+    print("Medians of the rounds (all of them):")
+    print(f"run / direct, wall: {spread(r.run / r.direct for r in rounds)} (goal: 1.05)")
+    print(f"run / direct, CPU: {spread(r.run_cpu / r.direct_cpu for r in rounds)}")
     # The same process at the same time, so that a busy machine matters less.
-    outside = run_cpu / inside.seconds - 1
-    print(f"CPU of a run outside of measuring, loading included: {100 * outside:.1f} % more")
-    print(f"two workers: {run_wall / two_wall:.2f} times one (goal: 1.6, on two free cores)")
-    print(f"load of the machine: {os.getloadavg()[0]:.1f}, cores: {os.cpu_count()}")
-    print(f"same rows: {same(rows, run_rows) and same(rows, two_rows)}")
+    outside = spread(r.run_cpu / r.inside_cpu for r in rounds)
+    print(f"CPU of a run / CPU of its measuring, loading included: {outside}")
+    print(f"one worker / two, wall: {spread(r.run / r.two for r in rounds)} (goal: 1.6)")
+    print(f"load of the machine at the end: {os.getloadavg()[0]:.1f}, cores: {os.cpu_count()}")
+    print(f"same rows: {all(r.same_rows for r in rounds)}")
 
 
 if __name__ == "__main__":
