@@ -19,6 +19,11 @@ def build(seed: int = 0) -> nn.Module:
     return network
 
 
+def varied() -> nn.Module:
+    """One that predicts several classes."""
+    return build(seed=1)
+
+
 class NaNFor(nn.Module):
     """The same, but one input has NaN logits."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from attribound.attributions.inputs import Target, check_inputs
 from attribound.balls import LpBall
 from attribound.bounding import FirstOrder, first_order
 from attribound.calibration.calibration import Calibration
-from attribound.calibration.conformal import Group, check_alpha, needed
+from attribound.calibration.conformal import Group, Scores, check_alpha, needed
 from attribound.calibration.provenance import (
     Provenance,
     describe,
@@ -28,7 +28,7 @@ from attribound.calibration.provenance import (
 )
 from attribound.errors import InputError
 from attribound.mean_value import MeanValue, mean_value_bound
-from attribound.results import Attacked, Bound
+from attribound.results import Bound
 from attribound.tensors import ratio
 
 Base = FirstOrder | MeanValue
@@ -109,7 +109,7 @@ def calibrate(
     model, described = identify(attribution), describe(attribution)
     labels = attribution.targets(x, target)
     groups: list[Group] = labels.tolist() if settings.by_class else [None] * len(x)
-    _refuse_too_few(groups, settings.alpha)
+    refuse_too_few(groups, settings.alpha)
 
     scores: list[float] = []
     starts = range(0, len(x), _AT_ONCE)
@@ -117,11 +117,7 @@ def calibrate(
         rows, own = (t[start : start + _AT_ONCE] for t in (x, labels))
         base = BASES[type(settings.base)](attribution, rows, ball, own, settings.base)
         found = settings.attack(attribution, rows, ball, own)
-        scores += score(found, base).tolist()
-    by_group = {
-        group: tuple(sorted(s for s, own in zip(scores, groups, strict=True) if own == group))
-        for group in sorted(set(groups), key=lambda g: -1 if g is None else g)
-    }
+        scores += score(found.deviation, base.euclidean).tolist()
     provenance = Provenance(
         model=model,
         attribution=described,
@@ -132,15 +128,23 @@ def calibrate(
         attack=stated(settings.attack),
         version=installed_version(),
     )
-    return Calibration(settings.alpha, by_group, provenance)
+    return Calibration(settings.alpha, by_group(scores, groups), provenance)
 
 
-def score(found: Attacked, base: Bound) -> Tensor:
+def by_group(scores: Sequence[float], groups: Sequence[Group]) -> Scores:
+    """The scores of every class, sorted; of all under None."""
+    return {
+        group: tuple(sorted(s for s, own in zip(scores, groups, strict=True) if own == group))
+        for group in sorted(set(groups), key=lambda g: -1 if g is None else g)
+    }
+
+
+def score(deviation: Tensor, bound: Tensor) -> Tensor:
     """Deviation attained / base bound of each example, in float64, with 0 / 0 = 0.
 
     Infinite where a bound of zero was exceeded. NaN is refused: it has no rank.
     """
-    deviation, bound = (v.detach().cpu().double() for v in (found.deviation, base.euclidean))
+    deviation, bound = (v.detach().cpu().double() for v in (deviation, bound))
     scores = ratio(deviation, bound)
     bad = torch.isnan(scores).nonzero().flatten().tolist()
     if bad:
@@ -155,7 +159,8 @@ def score(found: Attacked, base: Bound) -> Tensor:
     return scores
 
 
-def _refuse_too_few(groups: list[Group], alpha: float) -> None:
+def refuse_too_few(groups: Sequence[Group], alpha: float) -> None:
+    """Refuse samples of which no class has enough for a finite factor."""
     enough = needed(alpha)
     ((label, most),) = Counter(groups).most_common(1)
     if most < enough:

@@ -13,6 +13,7 @@ from attribound.calibration.conformal import Scores, check_alpha, conformal_fact
 from attribound.calibration.provenance import Provenance
 from attribound.errors import InputError
 from attribound.results import Claim
+from attribound.whole_files import write_whole
 
 FORMAT = "attribound calibration"
 VERSION = 1
@@ -42,16 +43,7 @@ def save(path: PathLike, alpha: float, scores: Scores, provenance: Provenance) -
             for group, own in scores.items()
         ],
     }
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(document, indent=1, allow_nan=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(Path(path), f"{json.dumps(document, indent=1, allow_nan=False)}\n".encode())
 
 
 def load(path: PathLike) -> tuple[float, Scores, Provenance]:

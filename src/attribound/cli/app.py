@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from attribound.cli import audit, compare, paper, report, runs, train, zoo
+from attribound.cli import audit, calibrate, compare, paper, report, runs, train, zoo
 from attribound.errors import AttriboundError
 
 UNUSABLE = 2
@@ -63,6 +63,7 @@ def root(
 
 app.command("train")(train.train)
 app.command("audit", epilog=audit.EXIT_CODES)(audit.audit)
+app.command("calibrate")(calibrate.calibrate)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("runs")(runs.runs)

@@ -42,7 +42,12 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
     weights: Annotated[str | None, typer.Option(help="For MODULE:FACTORY.")] = None,
     data: Annotated[str | None, typer.Option(help="Name or path of the data.")] = None,
     split: Annotated[str | None, typer.Option(help="train or test.")] = None,
-    limit: Annotated[int | None, typer.Option(help="At most so many samples.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="At most so many samples, chosen at random.")
+    ] = None,
+    skip: Annotated[
+        int | None, typer.Option(help="None of those that an audit with this limit takes.")
+    ] = None,
     attribution: Annotated[
         list[str] | None,
         typer.Option(help="ig, ig:steps=50, saliency, ... Several: give it again."),
@@ -113,6 +118,7 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         "data": data,
         "split": split,
         "limit": limit,
+        "skip": skip,
         "attributions": attribution,
         "balls": _balls(norm, eps, low, high, _list(document.get("balls"))),
         "claims": claim and [_claim(each) for each in _listed(claim)],

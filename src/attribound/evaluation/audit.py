@@ -17,9 +17,8 @@ from rich.console import Console
 from torch import nn
 
 from attribound.calibration.provenance import installed_version
-from attribound.errors import InputError, ModelError
+from attribound.errors import ModelError
 from attribound.evaluation.audited import (
-    GIVEN,
     Data,
     Model,
     Samples,
@@ -27,6 +26,7 @@ from attribound.evaluation.audited import (
     ranged,
     samples_of,
     settings_of,
+    subject_of,
 )
 from attribound.evaluation.engines import Engine, LocalEngine, Work
 from attribound.evaluation.manifest import Manifest, column_types
@@ -72,7 +72,7 @@ def audit(
     """
     whole = settings_of(model, data, settings)
     module = own_copy(model) if isinstance(model, nn.Module) else None
-    subject = _subject(whole, module)
+    subject = subject_of(whole, module)
     samples = samples_of(data, whole)
     whole = ranged(whole, data, samples)
     subject = Subject.of(whole, subject.model, subject.name, subject.details)
@@ -119,7 +119,7 @@ class Recipe:
         """The measurement; for a model that changed meanwhile a ``ModelError``."""
         with suppress(OSError):  # another machine may not have this folder
             os.chdir(self.folder)
-        subject = _subject(self.settings, self.module)
+        subject = subject_of(self.settings, self.module)
         if subject.fingerprint != self.fingerprint:
             raise ModelError(
                 f"model {subject.name}",
@@ -128,19 +128,6 @@ class Recipe:
                 remedy="do not change files during an audit; every machine needs the same ones",
             )
         return partial(measure, subject)
-
-
-def _subject(settings: AuditSettings, module: nn.Module | None) -> Subject:
-    if module is not None:
-        return Subject.of(settings, module, settings.model.removeprefix(GIVEN))
-    if settings.model.startswith(GIVEN):
-        raise InputError(
-            "model",
-            expected="a name, a factory or a file",
-            got=repr(settings.model),
-            remedy="this was an object in a program: give the same object again",
-        )
-    return Subject.load(settings)
 
 
 def _manifest(subject: Subject, samples: Samples) -> Manifest:

@@ -23,6 +23,7 @@ from attribound.evaluation.settings import (
     parse_settings,
 )
 from attribound.evaluation.sources import chosen, load_data
+from attribound.evaluation.subject import Subject
 
 #: Names in the settings that stand for objects a program has at hand.
 GIVEN = "given:"
@@ -128,15 +129,34 @@ def samples_of(data: Data | None, settings: AuditSettings) -> Samples:
         )
     else:
         examples = data if isinstance(data, Examples) else _in_memory(data)
-    indices = chosen(len(examples), settings.limit, settings.seed)
+    indices = chosen(len(examples), settings.limit, settings.seed, settings.skip)
     if not len(indices):
         raise InputError(
             "data",
             expected="at least one example",
-            got=f"none in {settings.data!r}",
-            remedy="check the path and the split",
+            got=f"none in {settings.data!r}"
+            + (f" after skipping {settings.skip} of {len(examples)}" if settings.skip else ""),
+            remedy="check the path, the split and skip",
         )
     return Samples(examples, indices, settings.batch)
+
+
+def subject_of(settings: AuditSettings, module: nn.Module | None) -> Subject:
+    """The model that was given as an object, or else the one the settings name.
+
+    Raises:
+        InputError: the settings name an object that is not there.
+    """
+    if module is not None:
+        return Subject.of(settings, module, settings.model.removeprefix(GIVEN))
+    if settings.model.startswith(GIVEN):
+        raise InputError(
+            "model",
+            expected="a name, a factory or a file",
+            got=repr(settings.model),
+            remedy="this was an object in a program: give the same object again",
+        )
+    return Subject.load(settings)
 
 
 def ball_settings(balls: Iterable[LpBall]) -> tuple[BallSettings, ...]:

@@ -29,7 +29,7 @@ from attribound.evaluation.claimed import (
 )
 from attribound.evaluation.rows import MAPS_SCHEMA, schema, table
 from attribound.evaluation.settings import AuditSettings
-from attribound.evaluation.subject import Subject, default_k, methods
+from attribound.evaluation.subject import Subject, methods, top
 
 __all__ = ["Batch", "Measured", "Subject", "failed", "measure"]
 
@@ -139,7 +139,7 @@ def _measured(subject: Subject, name: str, batch: Batch) -> tuple[list[Row], lis
     x = subject.place(check_inputs(batch.x))
     target = attribution.targets(x)
     features = x[0].numel()
-    k = min(settings.k or default_k(features), features)
+    k = top(settings, features)
     prey = Prey(attribution, x, target, attribution(x, target), k)
     common = _common(subject, name, batch, prey)
     balls = [(each.norm, ball) for each in settings.balls for ball in each.balls]

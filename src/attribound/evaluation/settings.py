@@ -132,7 +132,8 @@ class AuditSettings(Strict):
         data: name or path.
         weights: file for the model.
         split: ``train`` or ``test``.
-        limit: at most so many examples.
+        limit: at most so many examples, chosen at random.
+        skip: leave out as many as an audit with that limit takes, e.g. to calibrate on others.
         seed: of the choice of examples and of the attacks.
         smooth: beta of the smooth copy that stands for a network with kinks (ReLU).
         attributions: what is explained; names are unique.
@@ -156,6 +157,7 @@ class AuditSettings(Strict):
     weights: str | None = None
     split: Literal["train", "test"] | None = None
     limit: int | None = None
+    skip: int = 0
     seed: int = 0
     smooth: float | None = None
     attributions: tuple[AttributionSettings, ...] = (IGSettings(),)
@@ -177,6 +179,7 @@ class AuditSettings(Strict):
     def __post_init__(self) -> None:
         """Refuse settings that contradict themselves."""
         check("limit", self.limit, self.limit is None or self.limit >= 1, "1 or more", "or none")
+        check("skip", self.skip, self.skip >= 0, "0 or more", "use the limit of another audit")
         check("batch", self.batch, self.batch >= 1, "1 or more", "use e.g. 16")
         check("k", self.k, self.k is None or self.k >= 1, "1 or more", "leave it out for a default")
         check("seed", self.seed, self.seed >= 0, "0 or more", "use e.g. 0")

@@ -130,6 +130,11 @@ def default_k(features: int) -> int:
     return min(100 if features <= 1024 else 1000, math.ceil(features / 3))
 
 
+def top(settings: AuditSettings, features: int) -> int:
+    """The k of top-k, from settings that may leave it out."""
+    return min(settings.k or default_k(features), features)
+
+
 def methods(settings: AuditSettings) -> dict[str, Method]:
     """The effort of every bound, by claim, from complete settings."""
     first, mean, proof = settings.first_order, settings.mean_value, settings.certified

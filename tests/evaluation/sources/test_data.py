@@ -41,6 +41,14 @@ def test_limits_are_nested_ascending_and_depend_on_the_seed() -> None:
     assert all(torch.equal(chosen(10, limit), torch.arange(10)) for limit in (None, 10, 99))
 
 
+def test_skipping_leaves_out_what_a_limit_takes() -> None:
+    first, others = chosen(1000, 300, 3), chosen(1000, 200, 3, skip=300)
+    assert torch.equal(torch.cat([first, others]).sort().values, chosen(1000, 500, 3))
+    rest = chosen(1000, None, 3, skip=500)
+    assert torch.equal(torch.cat([first, others, rest]).sort().values, torch.arange(1000))
+    assert len(chosen(1000, None, skip=1000)) == len(chosen(1000, 5, skip=2000)) == 0
+
+
 def test_it_is_a_shuffle_and_not_the_beginning() -> None:
     assert chosen(1000, 100).max() > 800
     assert 300 < chosen(1000, 100).float().mean() < 700

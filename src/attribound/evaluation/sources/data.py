@@ -24,18 +24,19 @@ def load_data(
     return examples if limit is None else examples.select(chosen(len(examples), limit, seed))
 
 
-def chosen(total: int, limit: int | None, seed: int = 0) -> Tensor:
-    """Indices of the examples an audit takes, ascending: the first ``limit`` of a shuffle.
+def chosen(total: int, limit: int | None, seed: int = 0, skip: int = 0) -> Tensor:
+    """Indices of the examples an audit takes, ascending: ``limit`` of a shuffle after ``skip``.
 
     The shuffle depends on ``seed`` and ``total`` alone, so a larger limit adds examples to
-    those of a smaller one. Without a limit, or with one of ``total`` or more: all.
+    those of a smaller one, and ``skip`` leaves out what an audit with that limit takes.
+    Without a limit, or with a larger one: all that are left.
 
     >>> chosen(1000, 3), chosen(4, None)
     (tensor([ 37,  44, 675]), tensor([0, 1, 2, 3]))
+    >>> chosen(4, 1), chosen(4, None, skip=1)
+    (tensor([2]), tensor([0, 1, 3]))
     """
-    if limit is None:
-        return torch.arange(total)
-    if limit < 1:
+    if limit is not None and limit < 1:
         raise InputError(
             "limit",
             expected="1 or more examples",
@@ -43,4 +44,4 @@ def chosen(total: int, limit: int | None, seed: int = 0) -> Tensor:
             remedy="leave it out to take all",
         )
     order = torch.randperm(total, generator=torch.Generator().manual_seed(seed))
-    return order[:limit].sort().values
+    return order[skip : None if limit is None else skip + limit].sort().values

@@ -1,0 +1,99 @@
+"""``attribound calibrate``: from a finished run, factors that make bounds hold for most samples."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attribound.balls import LpBall
+from attribound.calibration import Calibration
+from attribound.errors import InputError
+from attribound.evaluation.atomic import storing
+from attribound.evaluation.calibrating import BASES, FromRun
+from attribound.evaluation.store import Run
+from attribound.tables import render
+
+
+def calibrate(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    out: Annotated[Path, typer.Option(help="New folder for the calibrations, one for each ball.")],
+    alpha: Annotated[
+        float, typer.Option(help="Probability that a new sample exceeds its bound.")
+    ] = 0.05,
+    base: Annotated[
+        str, typer.Option(help=f"The bound that is scaled: {' or '.join(BASES)}.")
+    ] = "first_order",
+    by_class: Annotated[
+        bool, typer.Option("--by-class", help="A factor for every predicted class.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the factors as JSON.")] = False,
+) -> None:
+    """Calibrate bounds on the samples of a run, for audits of other samples.
+
+    Factor times bound then withstands the attacks of that run, for a new sample of the same
+    data, with probability 1 - ALPHA. Audit samples that the run did not take (--skip or --split),
+    with the same protocol: audit ... --set calibration=OUT.
+    """
+    method = FromRun(alpha=alpha, base=base.replace("-", "_"), by_class=by_class)
+    found = method(Run.open(run))
+    _store(found, out)
+    if as_json:
+        typer.echo(json.dumps([_record(*item) for item in found.items()], indent=1))
+        return
+    heads = ("attribution", "ball", "class", "samples", "factor", "largest score")
+    lines = [
+        (name, _ball(ball), "all" if group is None else group, len(scores), factor, scores[-1])
+        for (name, ball), each in found.items()
+        for (group, scores), factor in zip(each.scores.items(), each.factors.values(), strict=True)
+    ]
+    title = (
+        f"Calibration, claim: calibrated (factor x {method.base.replace('_', '-')} bound holds "
+        f"against the attacks of {run} with probability >= {1 - alpha:.4g})"
+    )
+    typer.echo(render(title, heads, lines))
+    typer.echo(f"use them: attribound audit ... --set calibration={shlex.quote(str(out))}")
+
+
+def _store(found: dict[tuple[str, LpBall], Calibration], folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            f"--out {folder}",
+            expected="a new or empty folder",
+            got="something there already",
+            remedy="choose another: an audit takes the first file that fits",
+        )
+    with storing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, ((name, ball), each) in enumerate(found.items()):
+            plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+            each.save(folder / f"{number:02}-{plain}-l{ball.p:g}-{ball.epsilon:g}.json")
+
+
+def _ball(ball: LpBall) -> str:
+    limits = "" if ball.low is None and ball.high is None else f" in [{ball.low:g}, {ball.high:g}]"
+    return f"l{ball.p:g} {ball.epsilon:g}{limits}"
+
+
+def _record(key: tuple[str, LpBall], each: Calibration) -> dict[str, object]:
+    name, ball = key
+    return {
+        "attribution": name,
+        "norm": f"l{ball.p:g}",
+        "epsilon": ball.epsilon,
+        "alpha": each.alpha,
+        "base": each.provenance.claim.name.lower(),
+        "factors": [
+            {"class": group, "samples": len(each.scores[group]), "factor": _finite(factor)}
+            for group, factor in each.factors.items()
+        ],
+    }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity: null says that there is no factor."""
+    return value if value < float("inf") else None
