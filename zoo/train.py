@@ -4,10 +4,10 @@
     .venv/bin/python zoo/train.py fashion-mnist/at mnist/at --jobs 1
 
 A recipe is a config of ``attribound train`` at ``zoo/recipes/<name>.toml``. One that starts
-from another (``warm_start = "zoo:NAME"``) waits for it. Each training is a process with one
-thread; its state is in ``zoo/runs/<name>``, its output in ``zoo/runs/<name>.log``. Stopped or
-killed, this goes on where it was. Cards go into the package; weights too for the data
-sets that ship with it, into ``zoo/models`` for others.
+from another (``warm_start = "zoo:NAME"``) waits for it. Each training is a process with
+the threads its recipe says; its state is in ``zoo/runs/<name>``, its output in
+``zoo/runs/<name>.log``. Stopped or killed, this goes on where it was. Cards go into the
+package; weights too for the data sets that ship with it, into ``zoo/models`` for others.
 """
 
 # ruff: noqa: S603, T201 - a script that prints, and starts processes

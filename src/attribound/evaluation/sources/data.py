@@ -34,7 +34,7 @@ def chosen(total: int, limit: int | None, seed: int = 0, skip: int = 0) -> Tenso
     >>> chosen(1000, 3), chosen(4, None)
     (tensor([ 37,  44, 675]), tensor([0, 1, 2, 3]))
     >>> chosen(4, 1), chosen(4, None, skip=1)
-    (tensor([2]), tensor([0, 1, 3]))
+    (tensor([0]), tensor([1, 2, 3]))
     """
     if limit is not None and limit < 1:
         raise InputError(
