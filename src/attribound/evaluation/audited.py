@@ -113,12 +113,7 @@ def samples_of(data: Data | None, settings: AuditSettings) -> Samples:
     """
     if data is None or isinstance(data, str):
         if settings.data.startswith(GIVEN):
-            raise InputError(
-                "data",
-                expected="a name or a path",
-                got=repr(settings.data),
-                remedy="this was an object in a program: give the same object again",
-            )
+            raise _not_given("data", "a name or a path", settings.data)
         examples = load_data(settings.data, settings.split)
     elif settings.split is not None:
         raise InputError(
@@ -150,12 +145,7 @@ def subject_of(settings: AuditSettings, module: nn.Module | None) -> Subject:
     if module is not None:
         return Subject.of(settings, module, settings.model.removeprefix(GIVEN))
     if settings.model.startswith(GIVEN):
-        raise InputError(
-            "model",
-            expected="a name, a factory or a file",
-            got=repr(settings.model),
-            remedy="this was an object in a program: give the same object again",
-        )
+        raise _not_given("model", "a name, a factory or a file", settings.model)
     return Subject.load(settings)
 
 
@@ -183,6 +173,15 @@ def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(attributions, str):
         plain["attributions"] = (attributions,)
     return plain
+
+
+def _not_given(subject: str, expected: str, name: str) -> InputError:
+    return InputError(
+        subject,
+        expected=expected,
+        got=repr(name),
+        remedy="this was an object in a program: give the same object again",
+    )
 
 
 def _data_name(data: Data) -> str:
