@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from attribound.balls import LpBall
 from attribound.calibration import Calibration
 from attribound.cli.app import app
+from attribound.cli.calibrate import _ball
 
 AUDIT = (
     *(
@@ -59,6 +62,14 @@ def test_from_a_run_to_an_audit_with_calibrated_bounds(run: Path, tmp_path: Path
         assert claims["calibrated"]["mean"] == pytest.approx(
             factor * claims["first_order"]["mean"], rel=1e-4
         )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [(None, None, "linf 0.1"), (0, None, "linf 0.1 in [0, any]"), (0, 1, "linf 0.1 in [0, 1]")],
+)
+def test_a_range_may_have_one_end(low, high, shown) -> None:
+    assert _ball(LpBall(0.1, math.inf, low, high)) == shown
 
 
 def test_json_is_alone_on_standard_output(run: Path, tmp_path: Path) -> None:

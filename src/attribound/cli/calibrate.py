@@ -36,8 +36,8 @@ def calibrate(
     """Calibrate bounds on the samples of a run, for audits of other samples.
 
     Factor times bound then withstands the attacks of that run, for a new sample of the same
-    data, with probability 1 - ALPHA. Audit samples that the run did not take (--skip or --split),
-    with the same protocol: audit ... --set calibration=OUT.
+    data, with probability 1 - ALPHA. Audit samples of the same part that the run did not take
+    (--skip), with the same protocol: audit ... --set calibration=OUT.
     """
     method = FromRun(alpha=alpha, base=base.replace("-", "_"), by_class=by_class)
     found = method(Run.open(run))
@@ -75,7 +75,8 @@ def _store(found: dict[tuple[str, LpBall], Calibration], folder: Path) -> None:
 
 
 def _ball(ball: LpBall) -> str:
-    limits = "" if ball.low is None and ball.high is None else f" in [{ball.low:g}, {ball.high:g}]"
+    low, high = ("any" if end is None else f"{end:g}" for end in (ball.low, ball.high))
+    limits = "" if low == high == "any" else f" in [{low}, {high}]"
     return f"l{ball.p:g} {ball.epsilon:g}{limits}"
 
 
