@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,25 @@ def test_a_damaged_plan_is_refused(tmp_path) -> None:
     path.write_text(text.replace('protocol = "paper"', 'protocol = "papier"', 1))
     with pytest.raises(InputError, match="protocol"):
         Plan.read(path).settings(RunSpec("mnist", "at", "paper"))
+
+
+def test_blocks_are_all_samples_once_and_a_smaller_run_is_the_beginning_of_a_larger() -> None:
+    spec = RunSpec("mnist", "at", "paper")
+    for most in (1, 3, 4, 5, None):
+        blocks = PLAN.blocks(spec, most)
+        places = [i for each in blocks for i in range(each.skip, each.skip + each.limit)]
+        assert places == list(range(PLAN.samples(spec, most)))
+        assert {each.limit for each in blocks[:-1]} <= {PLAN.block}
+    first, *others = PLAN.blocks(spec)
+    assert first == replace(PLAN.settings(spec), limit=PLAN.block)
+    assert first.maps == "some"
+    assert {each.maps for each in others} == {"none"}
+
+
+def test_large_maps_that_no_figure_shows_are_not_kept() -> None:
+    assert {each.maps for each in PLAN.blocks(RunSpec("flowers17", "at", "paper"))} == {"none"}
+
+
+def test_an_empty_block_is_refused() -> None:
+    with pytest.raises(InputError, match="block"):
+        replace(PLAN, block=0)

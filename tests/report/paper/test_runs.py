@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from attribound.evaluation.atomic import StorageError
@@ -15,6 +17,7 @@ from attribound.report.paper.plan import Plan
 from attribound.report.paper.runs import UNPLANNED, Runs
 
 DOCUMENT = {
+    "block": 2,
     "common": {"seed": 0, "batch": 2, "maps": "none", "claims": ["first_order"]},
     "kinds": {
         "paper": {
@@ -60,7 +63,7 @@ def test_what_can_be_made_is_made_and_the_rest_has_its_reason(made) -> None:
     assert runs.why(ART) == "weights are not there: gone.safetensors"
     assert "missing" in runs.why(TRADES)
     assert runs.why(RunSpec("x", "y", "paper")) == UNPLANNED
-    assert said[0] == "mnist/ce/paper: 4 samples"
+    assert said[:2] == ["mnist/ce/paper: 2 samples"] * 2
     assert "mnist/at/paper: not there yet: make zoo" in said
 
 
@@ -83,20 +86,55 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch) -> None:
             yield numbers[0], work.measure(work.batch(numbers[0]))
             raise Killed
 
-    runs = Runs(PLAN, tmp_path)
+    plan = replace(PLAN, block=4)
+    runs = Runs(plan, tmp_path)
     with pytest.raises(Killed):
         runs.complete([CE], engine=Once())
-    half = Runs(PLAN, tmp_path)
+    half = Runs(plan, tmp_path)
     assert half.table(CE).num_rows == 2 * 2
     half.complete([CE])
     assert half.table(CE).num_rows == 4 * 2
 
 
-def test_sizes_lie_beside_each_other(made) -> None:
-    small = Runs(PLAN, made[0].folder, samples=2)
-    assert small.path(CE).name == "paper-2"
-    assert small.table(CE) is None
-    assert small.why(CE) == "not run yet"
+def test_more_samples_are_added_to_those_that_are_there(made, tmp_path, monkeypatch) -> None:
+    few = Runs(PLAN, tmp_path, samples=2)
+    few.complete([CE])
+    (block,) = few.blocks(CE)
+    assert few.table(CE).num_rows == 2 * 2
+    made_again = []
+
+    def counted(settings, **options):
+        made_again.append((settings.skip, settings.limit))
+        return audit(settings, **options)
+
+    monkeypatch.setattr(module, "audit", counted)
+    more = Runs(PLAN, tmp_path, samples=3)
+    more.complete([CE])
+    assert made_again == [(2, 1)]
+    assert [each.path.name for each in more.blocks(CE)] == [block.path.name, "paper-2-3"]
+    # Other runs of part of a block are not mixed with those of the whole.
+    assert Runs(PLAN, tmp_path).table(CE).num_rows == 2 * 2
+    assert Runs(PLAN, made[0].folder, samples=3).table(CE).num_rows == 2 * 2
+
+
+def test_an_added_block_cannot_bring_a_sample_twice(made) -> None:
+    rows = made[0].table(CE)
+    assert (
+        rows.group_by("sample").aggregate([("sample", "count")])["sample_count"].to_pylist()
+        == [2] * 4
+    )
+
+
+def test_maps_are_those_of_the_first_block(tmp_path) -> None:
+    document = json.loads(json.dumps(DOCUMENT))
+    document["common"]["maps"] = "all"
+    runs = Runs(parse(Plan, document, "plan"), tmp_path)
+    assert runs.maps(CE) is None
+    runs.complete([CE])
+    kept = runs.maps(CE)["sample"].unique().to_pylist()
+    assert len(kept) == 2
+    assert {*kept} < {*runs.table(CE)["sample"].to_pylist()}
+    assert runs.maps(RunSpec("x", "y", "paper")) is None
 
 
 def test_a_run_with_other_settings_is_not_taken_for_this_one(made) -> None:
@@ -121,5 +159,9 @@ def test_a_full_disk_ends_it(tmp_path, monkeypatch) -> None:
 def test_the_rows_are_those_of_an_audit(made) -> None:
     alone = audit(PLAN.settings(CE)).table()
     same = made[0].table(CE)
-    names = ["sample", "first_order", "attack_pgd_mean"]
-    assert alone.select(names).equals(same.select(names))
+    names = ["sample", "norm", "first_order", "attack_pgd_mean"]
+    order = [("sample", "ascending"), ("norm", "ascending")]
+    one, other = (table.sort_by(order).select(names) for table in (alone, same))
+    assert one.drop(names[2:]).equals(other.drop(names[2:]))
+    for name in names[2:]:  # batches have other samples
+        np.testing.assert_allclose(one[name], other[name], rtol=1e-4)

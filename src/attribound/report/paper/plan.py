@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from attribound.data.places import data_directory
 from attribound.errors import InputError
 from attribound.evaluation.protocols import complete
 from attribound.evaluation.settings import AuditSettings, parse_settings
-from attribound.evaluation.strict import Strict, parse
+from attribound.evaluation.strict import Strict, check, parse
 from attribound.report.paper.items import AUDITS, RECORDS, RunSpec
 from attribound.toml_files import read_toml
 
@@ -52,6 +52,7 @@ class DataPlan(Strict):
         name: of the data, if not its key.
         paper_bound: effort of the first-order bound in tables with the paper's attacks.
         batch: samples computed together, if not the common number.
+        maps: whether any are kept.
     """
 
     title: str
@@ -63,6 +64,7 @@ class DataPlan(Strict):
     name: str | None = None
     paper_bound: dict[str, Any] = field(default_factory=dict)
     batch: int | None = None
+    maps: bool = True
 
 
 @dataclass(frozen=True)
@@ -73,16 +75,19 @@ class Plan(Strict):
         common: settings of every audit.
         kinds: settings of each kind of run.
         data: by key.
+        block: samples of one stored run; more samples are more runs beside those that are there.
         folder: of the file it was read from.
     """
 
     common: dict[str, Any]
     kinds: dict[str, dict[str, Any]]
     data: dict[str, DataPlan]
+    block: int = 4
     folder: Path | None = None
 
     def __post_init__(self) -> None:
-        """Refuse kinds that nobody makes."""
+        """Refuse kinds that nobody makes, and empty blocks."""
+        check("block", self.block, self.block >= 1, "1 or more", "use e.g. 4")
         known = (*AUDITS, *RECORDS)
         unknown = [kind for kind in self.kinds if kind not in known]
         if unknown:
@@ -116,8 +121,24 @@ class Plan(Strict):
         planned = numbers.get(spec.kind, numbers.get("paper", _DEFAULT_SAMPLES))
         return planned if most is None else min(planned, most)
 
+    def blocks(self, spec: RunSpec, most: int | None = None) -> tuple[AuditSettings, ...]:
+        """The same in runs of ``block`` samples, so that others can be added later.
+
+        Only the first keeps maps, for Table 1 shows a sample.
+        """
+        whole, samples = self.settings(spec, most), self.samples(spec, most)
+        return tuple(
+            replace(
+                whole,
+                skip=first,
+                limit=min(self.block, samples - first),
+                maps="none" if first else whole.maps,
+            )
+            for first in range(0, samples, self.block)
+        )
+
     def settings(self, spec: RunSpec, most: int | None = None) -> AuditSettings:
-        """The complete settings of a run.
+        """The complete settings of all samples of a run.
 
         Raises:
             InputError: something in the plan is unknown to audits.
@@ -139,7 +160,10 @@ class Plan(Strict):
             document["batch"] = data.batch
         if spec.kind in _PAPERS_BOUND and data.paper_bound:
             document["first_order"] = data.paper_bound
-        return complete(parse_settings({**document, **self.kinds[spec.kind]}))
+        document |= self.kinds[spec.kind]
+        if not data.maps:
+            document["maps"] = "none"
+        return complete(parse_settings(document))
 
     def _weights(self, name: str | None) -> str | None:
         if name is None:

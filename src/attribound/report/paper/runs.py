@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,39 @@ UNPLANNED = "no such network here"
 _ZOO = "zoo:"
 
 
+@dataclass(frozen=True)
+class Block:
+    """Some samples of a run, stored in a folder of their own."""
+
+    path: Path
+    spec: RunSpec
+    settings: AuditSettings
+
+    def make(self, engine: Engine | None, progress: bool | Console) -> str | None:
+        """Measure what is missing of it; None, or the reason why that failed.
+
+        Raises:
+            StorageError: the system refused to write.
+        """
+        try:
+            if self.spec.kind in RECORDS:
+                measure_record(self.spec.kind, self.settings, self.path)
+            else:
+                audit(self.settings, out=self.path, resume=True, engine=engine, progress=progress)
+        except StorageError:
+            raise
+        except AttriboundError as error:  # the others can still be made
+            return str(error)
+        return None
+
+
 class Runs:
     """The runs of a plan in a folder; one serves all tables that need it.
 
     Args:
         plan: what they are made of.
         folder: where they are.
-        samples: at most so many in each; runs of other sizes lie beside each other.
+        samples: at most so many in each; more can be added to those that are there.
     """
 
     def __init__(self, plan: Plan, folder: Path, samples: int | None = None) -> None:
@@ -41,10 +68,13 @@ class Runs:
         self._failures: dict[RunSpec, str] = {}
         self._tables: dict[RunSpec, pa.Table | None] = {}
 
-    def path(self, spec: RunSpec) -> Path:
-        """Where a run is or will be."""
-        size = self.plan.samples(spec, self.samples)
-        return self.folder / spec.data / spec.model / f"{spec.kind}-{size}"
+    def blocks(self, spec: RunSpec) -> list[Block]:
+        """The runs that it is stored in."""
+        own = self.folder / spec.data / spec.model
+        return [
+            Block(own / f"{spec.kind}-{each.skip}-{each.skip + (each.limit or 0)}", spec, each)
+            for each in self.plan.blocks(spec, self.samples)
+        ]
 
     def table(self, spec: RunSpec) -> pa.Table | None:
         """The rows of a run so far; None if there are none, and :meth:`why` says why."""
@@ -52,12 +82,10 @@ class Runs:
             self._tables[spec] = self._read(spec)
         return self._tables[spec]
 
-    def run(self, spec: RunSpec) -> Run | None:
-        """An audit with its maps; None if there is none."""
-        if not self.plan.has(spec) or not is_run(self.path(spec)):
-            return None
-        found = Run.open(self.path(spec))
-        return found if self._current(spec, found.manifest.settings, found.manifest.model) else None
+    def maps(self, spec: RunSpec) -> pa.Table | None:
+        """The maps that an audit kept so far; None if there is none."""
+        found = [run.maps() for run in self._audits(spec)]
+        return pa.concat_tables(found) if found else None
 
     def why(self, spec: RunSpec) -> str:
         """Why a run is not there, for the reader of a table."""
@@ -65,7 +93,7 @@ class Runs:
             return UNPLANNED
         if spec in self._failures:
             return self._failures[spec]
-        return _missing(self.plan.settings(spec, self.samples)) or "not run yet"
+        return _missing(self.plan.settings(spec)) or "not run yet"
 
     def complete(
         self,
@@ -82,61 +110,61 @@ class Runs:
         for spec in dict.fromkeys(specs):
             if not self.plan.has(spec):
                 continue
-            settings = self.plan.settings(spec, self.samples)
-            reason = _missing(settings)
-            if reason is None and not self._finished(spec):
-                say(f"{spec.name}: {settings.limit} samples")
-                reason = self._make(spec, settings, engine, progress)
+            reason = _missing(self.plan.settings(spec))
+            for block in self.blocks(spec):
+                if reason is None and not self._finished(block):
+                    say(f"{spec.name}: {block.settings.limit} samples")
+                    reason = block.make(engine, progress)
             self._tables.pop(spec, None)
             if reason is not None:
                 self._failures[spec] = reason
                 say(f"{spec.name}: {reason}")
 
-    def _make(
-        self,
-        spec: RunSpec,
-        settings: AuditSettings,
-        engine: Engine | None,
-        progress: bool | Console,
-    ) -> str | None:
-        try:
-            if spec.kind in RECORDS:
-                measure_record(spec.kind, settings, self.path(spec))
-            else:
-                audit(settings, out=self.path(spec), resume=True, engine=engine, progress=progress)
-        except StorageError:
-            raise
-        except AttriboundError as error:  # the others can still be made
-            return str(error)
-        return None
-
-    def _finished(self, spec: RunSpec) -> bool:
-        if spec.kind in RECORDS:
+    def _finished(self, block: Block) -> bool:
+        if block.spec.kind in RECORDS:
             return False  # cheap to ask again: it measures what is missing
-        found = self.run(spec)
+        found = self._audit(block)
         return found is not None and found.finished
 
     def _read(self, spec: RunSpec) -> pa.Table | None:
         if not self.plan.has(spec):
             return None
         if spec.kind in RECORDS:
-            if not (self.path(spec) / RECORD).is_file():
-                return None
-            document, rows = read_record(self.path(spec))
-            current = self._current(spec, document["settings"], document["model"])
-            return rows if current and rows.num_rows else None
-        found = self.run(spec)
-        return found.table() if found is not None and found.done() else None
+            found = [
+                rows
+                for block in self.blocks(spec)
+                if (rows := self._record(block)) is not None and rows.num_rows
+            ]
+        else:
+            found = [run.table() for run in self._audits(spec) if run.done()]
+        return pa.concat_tables(found) if found else None
 
-    def _current(self, spec: RunSpec, stored: Any, model: Any) -> bool:
+    def _record(self, block: Block) -> pa.Table | None:
+        if not (block.path / RECORD).is_file():
+            return None
+        document, rows = read_record(block.path)
+        return rows if self._current(block, document["settings"], document["model"]) else None
+
+    def _audits(self, spec: RunSpec) -> list[Run]:
+        blocks = self.blocks(spec) if self.plan.has(spec) else []
+        return [found for block in blocks if (found := self._audit(block)) is not None]
+
+    def _audit(self, block: Block) -> Run | None:
+        if not is_run(block.path):
+            return None
+        found = Run.open(block.path)
+        known = found.manifest
+        return found if self._current(block, known.settings, known.model) else None
+
+    def _current(self, block: Block, stored: Any, model: Any) -> bool:
         """Whether a run is of this plan and of the weights that are there now."""
-        wanted = self.plan.settings(spec, self.samples)
+        wanted = block.settings
         # Where the weights lie may differ between machines; what they are is checked below.
         same = {**dump_settings(wanted), "weights": None} == {**stored, "weights": None}
         digest = _digest(wanted.model)
         if same and digest in (None, model.get("sha256")):
             return True
-        self._failures[spec] = f"{self.path(spec)} has other settings or weights: delete it"
+        self._failures[block.spec] = f"{block.path} has other settings or weights: delete it"
         return False
 
 

@@ -17,29 +17,19 @@ from attribound.report.paper.runs import Runs
 MISSING = "not there yet: make zoo"
 
 
-class Maps:
-    """A run of which only maps are asked for."""
-
-    def __init__(self, maps: pa.Table) -> None:
-        self._maps = maps
-
-    def maps(self) -> pa.Table:
-        return self._maps
-
-
 class SyntheticRuns(Runs):
     """Those that are given; no others are there."""
 
     def __init__(self, folder: Path, tables: dict[RunSpec, pa.Table] | None = None) -> None:
         super().__init__(Plan.read(), folder)
         self.given = tables or {}
-        self.maps: dict[RunSpec, pa.Table] = {}
+        self.kept: dict[RunSpec, pa.Table] = {}
 
     def table(self, spec: RunSpec) -> pa.Table | None:
         return self.given.get(spec)
 
-    def run(self, spec: RunSpec) -> Maps | None:
-        return Maps(self.maps[spec]) if spec in self.maps else None
+    def maps(self, spec: RunSpec) -> pa.Table | None:
+        return self.kept.get(spec)
 
     def why(self, spec: RunSpec) -> str:
         return MISSING if self.plan.has(spec) else super().why(spec)

@@ -83,8 +83,8 @@ def test_remainders_are_those_of_the_record(runs) -> None:
 def test_examples_are_those_in_the_largest_cube(runs) -> None:
     spec = RunSpec("mnist", "at", "paper")
     other = synthetic.maps([30], ["ig"], epsilon=0.03)
-    runs.maps[RunSpec("mnist", "ce", "paper")] = other
-    runs.maps[spec] = synthetic.maps([60], ["ig"])
+    runs.kept[RunSpec("mnist", "ce", "paper")] = other
+    runs.kept[spec] = synthetic.maps([60], ["ig"])
     figure = module.examples(runs, "mnist")
     assert figure.axes[0].get_title() == "AT"
     assert len(figure.axes) == 3

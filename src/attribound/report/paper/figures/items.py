@@ -43,7 +43,7 @@ def examples(runs: Runs, data: str) -> Figure:
     missing: dict[str, str] = {}
     for model in models_of(runs.plan, data):
         specs = [RunSpec(data, model, kind) for kind in ("paper", "methods")]
-        found = [run.maps() for run in map(runs.run, specs) if run is not None]
+        found = [table for table in map(runs.maps, specs) if table is not None]
         kept = [_in_ball(table, "linf", radius(ball)) for table in found]
         if any(table.num_rows for table in kept):
             maps[model] = pa.concat_tables(kept)
