@@ -68,7 +68,7 @@ def test_missing_runs_are_made_and_then_the_tables(places, tmp_path) -> None:
     rows = {row["title"]: row for row in record["blocks"][0]["rows"]}
     assert rows["CE"]["ours"][0]["n"] == 2
     assert rows["AT"]["reason"] == "not there yet: make zoo"
-    assert (tmp_path / "runs" / "mnist" / "ce" / "paper-2" / "run.json").is_file()
+    assert (tmp_path / "runs" / "mnist" / "ce" / "paper-0-2" / "run.json").is_file()
     again = attribound("table4", "--samples", 2, *places)
     assert "mnist/ce/paper: 2 samples" not in again.stderr
 
