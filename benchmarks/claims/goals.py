@@ -136,9 +136,13 @@ def certified(cells: Sequence[Cell]) -> list[Goal]:
     return found
 
 
-def linear(rows: Sequence[Row], features: int) -> list[Goal]:
-    """The l-infinity problem at x: norm solver against Theorem 2 at one size of image."""
-    have = [row for row in rows if row["role"] == "linear" and row["features"] == features]
+def linear(rows: Sequence[Row], features: int, network: str | None = None) -> list[Goal]:
+    """The l-infinity problem at x: norm solver against Theorem 2 at one size of image.
+
+    ``network``: one of those with images of that size; by default all.
+    """
+    sized = [row for row in rows if row["role"] == "linear" and row["features"] == features]
+    have = [row for row in sized if network in (None, row["network"])]
 
     def measured(of: Callable[[Sequence[float]], float], value: Callable[[Row], float]) -> float:
         return of([value(row) for row in have]) if have else math.nan

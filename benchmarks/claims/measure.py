@@ -14,15 +14,19 @@ from torch import Tensor, nn
 
 import attribound as ab
 import fashion
+from attribound import zoo
 from attribound.attacks import Ascend, Attack, AttributionAscent
 from attribound.attacks.engine import Search
 from attribound.attacks.steps import InBall
 from attribound.bounding.entrywise_sum import entrywise_sum
 from attribound.bounding.norm_relaxation import norm_relaxation
+from attribound.data import load
 from attribound.spectral import NormSolver
 from claims.plan import LARGE, LARGE_IMAGES, Part, Settings, places
 from claims.store import Row
 from core import convolutional
+
+_PICTURES = 200  # of CIFAR-10, from which a few are taken
 
 METHODS: dict[str, Callable[[nn.Module], ab.Attribution]] = {
     "saliency": ab.Saliency,
@@ -65,18 +69,27 @@ BOUNDS: dict[str, ab.FirstOrder | ab.MeanValue | ab.Certified] = {
 @cache
 def network(name: str) -> nn.Module:
     """A network, without gradients of its parameters."""
-    model = convolutional(3) if name == LARGE else fashion.network(name)
+    if name not in LARGE:
+        model = fashion.network(name)
+    else:
+        shipped = LARGE[name]
+        model = convolutional(3) if shipped is None else zoo.load(shipped)
     return model.requires_grad_(False)
 
 
 @cache
 def choice(name: str, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Index, image and label of the correctly classified test images, in a random order."""
-    if name == LARGE:
-        x = torch.rand(LARGE_IMAGES, 3, 32, 32, generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    if name in LARGE and LARGE[name] is None:
+        x = torch.rand(LARGE_IMAGES, 3, 32, 32, generator=generator)
         return torch.arange(LARGE_IMAGES), x, network(name)(x).argmax(1)
-    x, y = fashion.images("t10k")
-    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    if name in LARGE:
+        pictures = load("cifar10", "test")
+        x, y = pictures.read(torch.arange(_PICTURES)), pictures.labels[:_PICTURES]
+    else:
+        x, y = fashion.images("t10k")
+    order = torch.randperm(len(x), generator=generator)
     with torch.no_grad():
         hits = torch.cat([network(name)(some).argmax(1) for some in x.split(500)]) == y
     order = order[hits[order]]
@@ -208,7 +221,7 @@ def claimed_rows(
 def measure(part: Part, settings: Settings) -> list[Row]:
     """The rows of one part."""
     order, images, labels = choice(part.network, settings.seed)
-    chosen = list(part.images) if part.network == LARGE else places(part.role, part.images)
+    chosen = list(part.images) if part.network in LARGE else places(part.role, part.images)
     x, target = images[chosen], labels[chosen]
     attribution = METHODS[part.attribution](network(part.network))
     if part.ball is None:

@@ -11,7 +11,8 @@ import attribound as ab
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 MLPS = ("mlp-at-b5", "mlp-at-b20", "mlp-nat-b5", "mlp-nat-b20")
 CNNS = ("at", "nat", "at-b5", "nat-b5")
-LARGE = "conv-3072"  # untrained, 3x32x32: only for the l-infinity problem at x
+#: Only for the l-infinity problem at x, 3x32x32: the model of the zoo, None for an untrained one.
+LARGE: dict[str, str | None] = {"conv-3072": None, "cifar10-at": "cifar10/at-resnet18"}
 LARGE_IMAGES = 4
 AGAIN = "again-"  # before the role of rows of the second pass of attacks
 ATTRIBUTIONS = ("saliency", "ig-3")
@@ -48,7 +49,7 @@ class Settings:
     certified: int = 100
     certified_cnn: int = 4
     seed: int = 0
-    networks: tuple[str, ...] = (LARGE, *MLPS, *CNNS)
+    networks: tuple[str, ...] = (*LARGE, *MLPS, *CNNS)
     parts: Path = RESULTS / "bounds"
 
 
@@ -109,21 +110,22 @@ def batches(count: int, size: int) -> list[range]:
 def plan(settings: Settings) -> Iterator[Part]:
     """All parts, so ordered that the first ones already make a report.
 
-    The large network, then MLPs, then saliency and then integrated gradients on SmallCNN;
+    The large networks, then MLPs, then saliency and then integrated gradients on SmallCNN;
     within each of these every cell gets its first batch before any gets its second. The
     second pass of attacks, much cheaper than the bounds, follows each batch: an image
     counts when it has both.
     """
-    stages = [((LARGE,), ATTRIBUTIONS)]
+    large = tuple(LARGE)
+    stages = [(large, ATTRIBUTIONS)]
     stages += [(MLPS, ATTRIBUTIONS), *((CNNS, (name,)) for name in ATTRIBUTIONS)]
     for members, attributions in stages:
         networks = [name for name in members if name in settings.networks]
         pairs = [(network, kind) for network in networks for kind in attributions]
-        few = min(settings.linear, LARGE_IMAGES) if members == (LARGE,) else settings.linear
+        few = min(settings.linear, LARGE_IMAGES) if members == large else settings.linear
         for number, images in enumerate(batches(few, settings.batch)):
             for pair in pairs:
                 yield Part(*pair, None, "linear", number, images)
-        if members == (LARGE,):
+        if members == large:
             continue
         few = settings.calibrations if members == MLPS else settings.calibrations_cnn
         roles = {"test": settings.tests, "calibration": few}

@@ -119,6 +119,9 @@ def test_the_linear_problem_is_judged_at_its_own_size() -> None:
     assert {goal.verdict for goal in found} == {"holds", ""}
     assert found[4].measured == pytest.approx(4.9)
     assert {goal.verdict for goal in goals.linear([LINEAR], 3072)} == {"not measured"}
+    mine, other = ({**LINEAR, "network": name} for name in ("mine", "other"))
+    alone = goals.linear([mine, {**other, "norm_upper": 9.0}], 784, "mine")
+    assert {goal.verdict for goal in alone} == {"holds", ""}
     slow = {**LINEAR, "norm_products": 300}
     assert goals.linear([slow], 784)[4].verdict == "fails"
     above = {**LINEAR, "norm_upper": 1.04}

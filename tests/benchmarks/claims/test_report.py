@@ -74,7 +74,7 @@ def test_goals_that_fail_are_shown_as_such() -> None:
 def test_what_was_not_measured_is_said() -> None:
     text = report([row for row in rows() if row["role"].endswith("test")])
     assert "not measured" in text
-    assert text.count("upper / Theorem 2, mean of 0") == 2, "both sizes"
+    assert text.count("upper / Theorem 2, mean of 0") == 3, "both sizes, two networks of one"
 
 
 def test_fewer_certified_images_are_counted() -> None:
