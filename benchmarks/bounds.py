@@ -123,7 +123,8 @@ def main() -> None:
     if not given.report:
         run(settings, given.jobs)
     rows, lacks = combine(settings)
-    store.write(given.table, rows, {name: str(value) for name, value in chosen.items()})
+    kept = {name: str(value) for name, value in chosen.items() if name != "parts"}
+    store.write(given.table, rows, kept)
     text = lacks + report(store.read(given.table))
     given.text.write_text(text + "\n")
     print(text)
