@@ -61,6 +61,7 @@ bench: $(VENV)/.dev data ## solver and attacks against what users have today, as
 # Hours for everything; killed, it goes on where it was. BOUNDS='--tests 25 --calibrations 25' for less.
 bench-bounds: $(VENV)/.dev data ## every claim against attacks; goes on where it was stopped
 	$(BIN)/python -u benchmarks/bounds.py --jobs 2 $(BOUNDS)
+	$(BIN)/python -u benchmarks/bounds.py --deeper
 
 # Many hours for everything; killed, it goes on where it was. ZOO='fashion-mnist/at' for one model.
 zoo: $(VENV)/.dev data ## train, measure and add the models of the zoo that are not there yet

@@ -3,7 +3,8 @@
 For each network, attribution and ball, bounds and attacks of test images (and of others,
 to calibrate on) are stored row by row, and a second pass of attacks beside them; the report
 is made from the rows alone. Kill it at any time: at most the batches in flight are lost, and
-the same command goes on from there. ``--report`` only reports what is there so far.
+the same command goes on from there. ``--report`` only reports what is there so far; ``--deeper``
+searches again, and more, where mean-value bounds were broken.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from pathlib import Path
 
 import torch
 
-from claims import store
+from claims import deeper, store
 from claims.measure import described, measure
 from claims.plan import RESULTS, Part, Settings, plan
 from claims.report import report
 
 TABLE = RESULTS / "bounds.parquet"
 TEXT = Path(__file__).parent / "bounds.txt"
+DEEPER = Path(__file__).parent / "deeper.txt"
 
 
 def compute(part: Part, settings: Settings) -> bool:
@@ -109,6 +111,11 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
             parser.add_argument(flag, type=type(each.default), default=each.default)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--report", action="store_true", help="only report what is there")
+    parser.add_argument(
+        "--deeper",
+        action="store_true",
+        help="only search again, and more, where the stored mean-value bounds were broken",
+    )
     parser.add_argument("--table", type=Path, default=TABLE)
     parser.add_argument("--text", type=Path, default=TEXT)
     return parser.parse_args(given)
@@ -120,6 +127,11 @@ def main() -> None:
     chosen = {each.name: getattr(given, each.name) for each in fields(Settings)}
     settings = Settings(**{**chosen, "networks": tuple(chosen["networks"])})
     torch.set_num_threads(1)
+    if given.deeper:
+        text = deeper.report(store.read(given.table), settings.seed)
+        DEEPER.write_text(text + "\n")
+        print(text)
+        return
     if not given.report:
         run(settings, given.jobs)
     rows, lacks = combine(settings)

@@ -20,7 +20,10 @@ ROOT = Path(__file__).resolve().parents[1]
 #: What ``make paper`` stores.
 RESULTS = ROOT / "paper" / "results"
 #: Pages with measurements: part ``name`` is ``benchmarks/name.txt``.
-MEASURED = {"benchmarks.md": ("core", "attacks", "training", "runner"), "bounds.md": ("bounds",)}
+MEASURED = {
+    "benchmarks.md": ("core", "attacks", "training", "runner"),
+    "bounds.md": ("bounds", "deeper"),
+}
 
 
 def python_blocks(text: str) -> list[str]:
