@@ -168,7 +168,9 @@ def test_files_are_written_with_every_claim(tmp_path) -> None:
     paths = ITEM.make(made.MadeRuns(audits(0.5)), tmp_path)
     assert [path.name for path in paths] == ["verdicts.md", "verdicts.json"]
     stored = json.loads(paths[1].read_text())
-    assert len(paths[0].read_text().splitlines()) == 2 + len(stored) == 17
+    lines = paths[0].read_text().splitlines()
+    assert len(lines) == 2 + len(stored) == 17
+    assert {line.count("|") for line in lines} == {6}, "a bar in a text would end its cell"
 
 
 def test_rank_correlation_by_all_permutations() -> None:

@@ -215,7 +215,7 @@ def negligible_remainder(runs: Runs, by: str) -> Verdict:
     share = float((of_deviation > _NEGLIGIBLE).mean()) if n else 0.0
     text = (
         f"the median of η / deviation is {median:.2f}, above {_NEGLIGIBLE} at {share:.0%} of {n} "
-        f"points; of η / |g|, which the paper looks at, {np.median(of_norm) if n else 0:.3f}"
+        f"points; of η / ‖g‖, which the paper looks at, {np.median(of_norm) if n else 0:.3f}"
     )
     claim = "What linearisation leaves out, η, is negligible"
     attacks = "paper" if by == "random" else "strong"
