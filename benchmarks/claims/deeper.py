@@ -14,7 +14,10 @@ from claims.store import Row
 #: None of their attacks begins where the second pass of the measurement did.
 EFFORTS: Mapping[str, ab.MeanValue] = {
     "defaults": ab.MeanValue(),
-    "more starts": ab.MeanValue(restarts=4, attack=AttributionAscent(steps=24, random_starts=16)),
+    **{
+        f"{count} starts": ab.MeanValue(attack=AttributionAscent(random_starts=count))
+        for count in (8, 16)
+    },
 }
 
 
