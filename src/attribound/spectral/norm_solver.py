@@ -38,7 +38,7 @@ class NormSolver:
     whatever weights came out, except with the solver's failure probability; tight
     if the method got far. Below: a point of the ball found by rounding. Between the two
     lies at most what the relaxation costs (for p = inf a factor 1.2534 at its
-    optimum, on trained networks 1 to 8 %) and what the method left undone.
+    optimum, a few per cent on trained networks) and what the method left undone.
 
     With the defaults at most 193 products for an example of any size. Up to
     ``dense_below`` features the matrix is built instead, at a product a feature; the
