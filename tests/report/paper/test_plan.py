@@ -112,3 +112,29 @@ def test_large_maps_that_no_figure_shows_are_not_kept() -> None:
 def test_an_empty_block_is_refused() -> None:
     with pytest.raises(InputError, match="block"):
         replace(PLAN, block=0)
+    with pytest.raises(InputError, match="block"):
+        replace(PLAN, data={"mnist": replace(PLAN.data["mnist"], block=0)})
+
+
+def test_large_images_are_stored_one_by_one() -> None:
+    spec = RunSpec("cifar10", "at", "paper")
+    blocks = PLAN.blocks(spec)
+    assert [each.limit for each in blocks] == [1] * PLAN.samples(spec)
+    assert [each.skip for each in blocks] == list(range(PLAN.samples(spec)))
+
+
+def test_a_model_can_have_fewer_radii_of_its_own() -> None:
+    def radii(model: str) -> dict[str, tuple[float, ...]]:
+        settings = PLAN.settings(RunSpec("cifar10", model, "paper"))
+        return {ball.norm: ball.epsilons for ball in settings.balls}
+
+    own, all_of_them = radii("ce-full"), radii("ce")
+    assert own.keys() == all_of_them.keys()
+    for norm, each in own.items():
+        assert 0 < len(each) < len(all_of_them[norm])
+        assert set(each) < set(all_of_them[norm])
+
+
+def test_without_round_balls_there_is_no_cost_to_measure() -> None:
+    mnist = replace(PLAN.data["mnist"], balls={"linf": (0.1,)})
+    assert not Plan(PLAN.common, PLAN.kinds, {"mnist": mnist}).has(RunSpec("mnist", "at", "cost"))

@@ -63,6 +63,8 @@ def test_what_can_be_made_is_made_and_the_rest_has_its_reason(made) -> None:
     assert runs.why(ART) == "weights are not there: gone.safetensors"
     assert "missing" in runs.why(TRADES)
     assert runs.why(RunSpec("x", "y", "paper")) == UNPLANNED
+    assert runs.why(RunSpec("mnist", "nobody", "paper")) == UNPLANNED
+    assert runs.why(RunSpec("mnist", "at", "methods")) == "not in the plan"
     assert said[:2] == ["mnist/ce/paper: 2 samples"] * 2
     assert "mnist/at/paper: not there yet: make zoo" in said
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from attribound.report.paper.runs import Runs
 
+#: What the bound in l2 costs, without attacks.
+COST = "cost"
 #: Audits by the paper's attacks and by ours, of integrated gradients; the same of the other
 #: attributions of Table 2; and small measurements of Jacobians and remainders.
-AUDITS = ("paper", "strong", "methods", "methods-strong")
+AUDITS = ("paper", "strong", "methods", "methods-strong", COST)
 RECORDS = ("jacobian", "eta")
 #: What the paper calls the models, in the order of its tables; the first is in none but one.
 METHODS = {

@@ -12,7 +12,7 @@ from attribound.errors import InputError
 from attribound.evaluation.protocols import complete
 from attribound.evaluation.settings import AuditSettings, parse_settings
 from attribound.evaluation.strict import Strict, check, parse
-from attribound.report.paper.items import AUDITS, RECORDS, RunSpec
+from attribound.report.paper.items import AUDITS, COST, RECORDS, RunSpec
 from attribound.toml_files import read_toml
 
 #: The plan that is used unless another is named.
@@ -30,12 +30,14 @@ class ModelPlan(Strict):
         weights: file; if not absolute, from the folder of the plan or else of the data.
         smooth: beta of its smooth copy, if it has kinks.
         samples: of each kind of run, instead of those of the data.
+        balls: radii of each norm, instead of those of the data.
     """
 
     model: str
     weights: str | None = None
     smooth: float | None = None
     samples: dict[str, int] = field(default_factory=dict)
+    balls: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class DataPlan(Strict):
         paper_bound: effort of the first-order bound in tables with the paper's attacks.
         batch: samples computed together, if not the common number.
         maps: whether any are kept.
+        block: samples of one stored run, if not the common number.
     """
 
     title: str
@@ -65,6 +68,7 @@ class DataPlan(Strict):
     paper_bound: dict[str, Any] = field(default_factory=dict)
     batch: int | None = None
     maps: bool = True
+    block: int | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,8 @@ class Plan(Strict):
 
     def __post_init__(self) -> None:
         """Refuse kinds that nobody makes, and empty blocks."""
-        check("block", self.block, self.block >= 1, "1 or more", "use e.g. 4")
+        for block in (self.block, *(data.block for data in self.data.values())):
+            check("block", block, block is None or block >= 1, "1 or more", "use e.g. 4")
         known = (*AUDITS, *RECORDS)
         unknown = [kind for kind in self.kinds if kind not in known]
         if unknown:
@@ -110,9 +115,7 @@ class Plan(Strict):
         data = self.data.get(spec.data)
         if data is None or spec.model not in data.models or spec.kind not in self.kinds:
             return False
-        if spec.kind.startswith("methods") and not data.methods_balls:
-            return False
-        return self.samples(spec) > 0
+        return bool(self._balls(spec)) and self.samples(spec) > 0
 
     def samples(self, spec: RunSpec, most: int | None = None) -> int:
         """How many samples it takes, at most ``most``."""
@@ -127,14 +130,15 @@ class Plan(Strict):
         Only the first keeps maps, for Table 1 shows a sample.
         """
         whole, samples = self.settings(spec, most), self.samples(spec, most)
+        block = self.data[spec.data].block or self.block
         return tuple(
             replace(
                 whole,
                 skip=first,
-                limit=min(self.block, samples - first),
+                limit=min(block, samples - first),
                 maps="none" if first else whole.maps,
             )
-            for first in range(0, samples, self.block)
+            for first in range(0, samples, block)
         )
 
     def settings(self, spec: RunSpec, most: int | None = None) -> AuditSettings:
@@ -145,7 +149,6 @@ class Plan(Strict):
         """
         data = self.data[spec.data]
         model = data.models[spec.model]
-        radii = data.methods_balls if spec.kind.startswith("methods") else data.balls
         document: dict[str, Any] = {
             **self.common,
             "data": data.name or spec.data,
@@ -153,7 +156,7 @@ class Plan(Strict):
             "weights": self._weights(model.weights),
             "smooth": model.smooth,
             "limit": self.samples(spec, most),
-            "balls": [{"norm": norm, "epsilons": list(each)} for norm, each in radii.items()],
+            "balls": [{"norm": norm, "epsilons": list(each)} for norm, each in self._balls(spec)],
             "k": data.k,
         }
         if data.batch is not None:
@@ -164,6 +167,16 @@ class Plan(Strict):
         if not data.maps:
             document["maps"] = "none"
         return complete(parse_settings(document))
+
+    def _balls(self, spec: RunSpec) -> list[tuple[str, tuple[float, ...]]]:
+        """Radii of each norm; what the bound in l2 costs is the same at all of them."""
+        data = self.data[spec.data]
+        if spec.kind.startswith("methods"):
+            return list(data.methods_balls.items())
+        radii = data.models[spec.model].balls or data.balls
+        if spec.kind == COST:
+            return [(norm, each[:1]) for norm, each in radii.items() if norm == "l2"]
+        return list(radii.items())
 
     def _weights(self, name: str | None) -> str | None:
         if name is None:

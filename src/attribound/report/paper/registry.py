@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attribound.report.paper import tables, verdicts
+from attribound.report.paper import cost, tables, verdicts
 from attribound.report.paper.figures import items as figures
 from attribound.report.paper.items import Item, RunSpec
 
@@ -13,6 +13,7 @@ _FIRST = "table1"  # made of pictures
 ITEMS: dict[str, Item] = {
     _FIRST: figures.ITEMS[_FIRST],
     **tables.ITEMS,
+    cost.ITEM.name: cost.ITEM,
     **figures.ITEMS,
     verdicts.ITEM.name: verdicts.ITEM,
 }

@@ -23,6 +23,7 @@ from attribound.report.paper.records import RECORD, measure_record, read_record
 
 #: Why a run is not there that nobody wants.
 UNPLANNED = "no such network here"
+_LEFT_OUT = "not in the plan"
 _ZOO = "zoo:"
 
 
@@ -90,7 +91,8 @@ class Runs:
     def why(self, spec: RunSpec) -> str:
         """Why a run is not there, for the reader of a table."""
         if not self.plan.has(spec):
-            return UNPLANNED
+            data = self.plan.data.get(spec.data)
+            return UNPLANNED if data is None or spec.model not in data.models else _LEFT_OUT
         if spec in self._failures:
             return self._failures[spec]
         return _missing(self.plan.settings(spec)) or "not run yet"

@@ -6,18 +6,19 @@ import json
 from pathlib import Path
 
 from attribound.errors import InputError
-from attribound.report.paper import verdicts
+from attribound.report.paper import cost, verdicts
 from attribound.report.paper.grid import Grid
 from attribound.report.paper.tables import ITEMS
 
 
 def tables_markdown(results: Path) -> str:
-    """Every stored table, under the paper's attacks and under ours, in the paper's order.
+    """Every stored table by the paper's attacks and by ours, in the paper's order; costs last.
 
     Raises:
         InputError: there is none.
     """
     names = [name for item in ITEMS for name in (item, f"{item}-strong")]
+    names.append(cost.ITEM.name)
     files = [results / f"{name}.json" for name in names]
     found = [Grid.of(json.loads(f.read_text(encoding="utf-8"))) for f in files if f.is_file()]
     if not found:
