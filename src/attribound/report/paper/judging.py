@@ -15,6 +15,8 @@ from attribound.report.paper.runs import Runs
 from attribound.report.paper.values import RADII
 
 HOLDS, HERE, FAILS, UNKNOWN = "holds", "holds here", "fails", "not measured yet"
+#: What was found points the way of the claim, but chance alone would, too.
+UNDECIDED = "not significant"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from attribound.report.paper.correlation import rank_correlation
+from attribound.report.paper.angle_claim import kendall_and_angle
 from attribound.report.paper.grid import write_all
 from attribound.report.paper.items import METHODS, RECORDS, Item, RunSpec
 from attribound.report.paper.judging import (
@@ -31,7 +31,6 @@ from attribound.report.paper.runs import Runs
 from attribound.report.paper.values import RADII, printed, radius
 
 _NEGLIGIBLE = 0.1
-_SIGNIFICANT = 0.05
 
 
 def outside_first_order(runs: Runs, protocol: Protocol) -> Verdict:
@@ -105,31 +104,6 @@ def means_are_below(runs: Runs, protocol: Protocol) -> Verdict:
     claim = "For every data set, model and radius the mean T̂ is below the mean bound"
     found_here = (FAILS if broken else HOLDS, text, broken)
     return judged("means-are-below", claim, protocol, count, found_here)
-
-
-def kendall_and_angle(runs: Runs, protocol: Protocol) -> Verdict:
-    """Figure 3: a larger Kendall goes with a smaller T_c."""
-    found: dict[str, Any] = {}
-    models, everywhere = 0, cells(runs, "linf", protocol)
-    for data, epsilon in (("mnist", "0.05"), ("fashion-mnist", "0.05"), ("cifar10", "0.1")):
-        own = [cell for cell in everywhere if (cell.data, cell.epsilon) == (data, epsilon)]
-        pairs = [(c["kendall"], c["aggregate_degrees"]) for c in own]
-        theirs = [
-            (values["kendall"], values["bound_degrees"])
-            for model in METHODS
-            if (values := printed("table4", f"{data}/linf/{epsilon}/ig", model))
-        ]
-        models += len(pairs)
-        found[data] = {"ours": rank_correlation(pairs), "paper": rank_correlation(theirs)}
-    known = {data: each["ours"] for data, each in found.items() if each["ours"] is not None}
-    shown = [
-        f"{data}: {_rho(each['ours'])}, by the paper's own numbers {_rho(each['paper'])}"
-        for data, each in found.items()
-    ]
-    right = all(rho < 0 and p <= _SIGNIFICANT for rho, p, _ in known.values())
-    claim = "Across models, a larger Kendall correlation goes with a smaller T_c"
-    found_here = (HOLDS if right else FAILS, "; ".join(shown), found)
-    return judged("kendall-and-angle", claim, protocol, models if known else 0, found_here)
 
 
 def cube_to_ball(runs: Runs) -> Verdict:
@@ -286,10 +260,6 @@ def _range(values: Mapping[str, float]) -> str:
     if not values:
         return "none"
     return f"{min(values.values()):.0f}-{max(values.values()):.0f}"
-
-
-def _rho(found: tuple[float, float, int] | None) -> str:
-    return "too few models" if found is None else f"rho = {found[0]:.2f} (p = {found[1]:.2f})"
 
 
 def _plain(value: Any) -> Any:

@@ -42,6 +42,21 @@ def test_the_lines_are_these_curves_and_the_title_their_ratio() -> None:
     assert "Left out: CE (make zoo)" in texts(figure)
 
 
+def test_models_of_any_scale_are_within_the_axes() -> None:
+    def scaled(factor: float) -> pa.Table:
+        table = eta()
+        for name in ("eta", "deviation", "attribution_norm"):
+            values = pc.multiply(table[name], factor)
+            table = table.set_column(table.column_names.index(name), name, values)
+        return table
+
+    figure = draw_remainders("MNIST", {"ce": scaled(1), "at": scaled(1e-3), "art": scaled(10)}, {})
+    for axes in figure.axes:
+        low, high = axes.get_ylim()
+        drawn = np.concatenate([np.asarray(line.get_ydata()) for line in axes.get_lines()])
+        assert low < drawn.min() < drawn.max() < high
+
+
 def test_attributions_that_did_not_move_have_no_ratio() -> None:
     still = eta().set_column(
         eta().column_names.index("deviation"), "deviation", pa.array([0.0] * eta().num_rows)

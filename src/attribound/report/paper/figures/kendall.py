@@ -46,14 +46,19 @@ class DataSet:
     missing: Mapping[str, str]
 
 
-def points(data: DataSet, angle: str) -> dict[str, tuple[float, float]]:
-    """T_c and Kendall of every model that has both; an undefined angle is no point."""
+def pairs(data: DataSet, angle: str) -> dict[str, tuple[float, float]]:
+    """T_c and Kendall of every model that has both; 180 degrees where nothing bounds the angle."""
     found = {}
     for model, numbers in data.models.items():
         degrees, tau = numbers.get(angle), numbers.get("kendall")
-        if degrees is not None and tau is not None and degrees < UNDEFINED:
+        if degrees is not None and tau is not None:
             found[model] = (degrees, tau)
     return found
+
+
+def points(data: DataSet, angle: str) -> dict[str, tuple[float, float]]:
+    """Those that can be drawn; an unbounded angle is no point."""
+    return {model: pair for model, pair in pairs(data, angle).items() if pair[0] < UNDEFINED}
 
 
 @styled
@@ -82,8 +87,8 @@ def draw_kendall(sets: Sequence[DataSet]) -> Figure:
 
 
 def _panel(axes: Axes, data: DataSet, angle: str) -> None:
-    found = points(data, angle)
-    for model, (degrees, tau) in found.items():
+    found = pairs(data, angle)
+    for model, (degrees, tau) in points(data, angle).items():
         axes.plot(degrees, tau, linestyle="", markersize=6, **look_of(model))
     correlation = rank_correlation(list(found.values()))
     if correlation is None:
@@ -107,5 +112,5 @@ def _undefined(shown: Sequence[DataSet]) -> tuple[str, str]:
         models += [f"{title_of(each)} ({data.title})" for each in data.models if each not in drawn]
     return (
         f"Samples with no bound on the angle, in no mean: {', '.join(samples)}" if samples else "",
-        f"No bound on the angle of means: {', '.join(models)}" if models else "",
+        f"Angle of means not bounded, ranked as 180°: {', '.join(models)}" if models else "",
     )

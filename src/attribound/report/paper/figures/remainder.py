@@ -55,11 +55,11 @@ def draw_remainders(
         return nothing(f"{title}: no records of eta. {left_out(missing)}")
     figure, axes = panels(len(models), 3, (2.35, 1.8))
     for panel, (model, table) in zip(axes, models.items(), strict=True):
+        if panel is not axes[0]:
+            panel.sharey(axes[0])  # before anything is drawn, or the first decides alone
         _panel(panel, table)
         panel.set_title(f"{title_of(model)}\n{_share(table)}")
         panel.set_xlabel(r"$\|\delta\|_\infty$")
-        if panel is not axes[0]:
-            panel.sharey(axes[0])
     legend(figure, title, axes[:1])
     note(
         figure,
