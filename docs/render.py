@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import attribound as ab
-from attribound.report.paper.stored import tables_markdown, verdicts_markdown
+from attribound.report.paper.stored import figures_markdown, tables_markdown, verdicts_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What ``make paper`` stores.
@@ -66,8 +66,12 @@ def sweeps() -> str:
 def paper(results: Path = RESULTS) -> dict[str, str]:
     """The parts of the page on the paper, from the results that are stored."""
     if not (results / "verdicts.json").is_file():
-        return dict.fromkeys(("verdicts", "tables"), "Not run yet: `make paper`.")
-    return {"verdicts": verdicts_markdown(results), "tables": tables_markdown(results)}
+        return dict.fromkeys(("verdicts", "tables", "figures"), "Not run yet: `make paper`.")
+    return {
+        "verdicts": verdicts_markdown(results),
+        "tables": tables_markdown(results),
+        "figures": figures_markdown(results, "../paper/results"),
+    }
 
 
 def fill(text: str, name: str, content: str) -> str:

@@ -185,6 +185,17 @@ def test_a_part_that_is_missing_is_an_error() -> None:
         render.fill("nothing", "x", "y")
 
 
+def test_every_picture_of_a_page_is_there() -> None:
+    linked = [
+        path.parent / picture
+        for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+        for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", path.read_text())
+        if not picture.startswith("http")
+    ]
+    assert len(linked) >= 20
+    assert [path for path in linked if not path.is_file()] == []
+
+
 def test_the_paper_page_names_files_that_exist() -> None:
     text = (ROOT / "docs" / "paper.md").read_text()
     files = re.findall(r"`((?:bounding|attributions)/\w+\.py)`", text)

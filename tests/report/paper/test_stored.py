@@ -4,7 +4,7 @@ import pytest
 
 from attribound.errors import InputError
 from attribound.report.paper.items import RunSpec
-from attribound.report.paper.stored import tables_markdown, verdicts_markdown
+from attribound.report.paper.stored import figures_markdown, tables_markdown, verdicts_markdown
 from attribound.report.paper.tables import ITEMS, grid
 from attribound.report.paper.verdicts import make
 from report.paper import made
@@ -22,7 +22,25 @@ def test_pages_are_made_from_stored_results_alone(tmp_path) -> None:
     assert verdicts_markdown(tmp_path) + "\n" == (tmp_path / "verdicts.md").read_text()
 
 
-@pytest.mark.parametrize("page", [tables_markdown, verdicts_markdown])
+def test_pictures_are_linked_in_the_papers_order_under_their_titles(tmp_path) -> None:
+    for name in ("figure8-mnist-l2", "figure2", "table1-mnist", "figure8-mnist-linf", "other"):
+        (tmp_path / f"{name}.png").touch()
+    (tmp_path / "figure2.pdf").touch()
+    assert figures_markdown(tmp_path, "../there").split("\n\n") == [
+        "**Table 1: Inputs and attributions, attacked**",
+        "![Table 1, table1-mnist](../there/table1-mnist.png)",
+        "**Figure 2: Kendall's correlation against T_c**",
+        "![Figure 2, figure2](../there/figure2.png)",
+        "**Figure 8: Gaps between bounds and deviations**",
+        "![Figure 8, figure8-mnist-l2](../there/figure8-mnist-l2.png)",
+        "![Figure 8, figure8-mnist-linf](../there/figure8-mnist-linf.png)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [tables_markdown, verdicts_markdown, lambda results: figures_markdown(results, "..")],
+)
 def test_without_results_it_is_said_how_to_make_them(page, tmp_path) -> None:
     with pytest.raises(InputError, match="attribound paper all --out"):
         page(tmp_path)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attribound.errors import InputError
 from attribound.report.paper import cost, verdicts
+from attribound.report.paper.figures.items import ITEMS as FIGURES
 from attribound.report.paper.grid import Grid
 from attribound.report.paper.tables import ITEMS
 
@@ -24,6 +25,28 @@ def tables_markdown(results: Path) -> str:
     if not found:
         raise _nothing(results)
     return "\n\n".join(grid.markdown() for grid in found)
+
+
+def figures_markdown(results: Path, link: str) -> str:
+    """Every stored picture under its title, in the paper's order.
+
+    Args:
+        results: where they are.
+        link: the same folder, as seen from the page.
+
+    Raises:
+        InputError: there is none.
+    """
+    parts = []
+    for name, item in FIGURES.items():
+        number = f"{name[:-1].capitalize()} {name[-1]}"
+        found = sorted(path.name for path in results.glob(f"{name}*.png"))
+        if found:
+            parts.append(f"**{number}: {item.title}**")
+            parts += [f"![{number}, {Path(each).stem}]({link}/{each})" for each in found]
+    if not parts:
+        raise _nothing(results)
+    return "\n\n".join(parts)
 
 
 def verdicts_markdown(results: Path) -> str:
