@@ -69,6 +69,27 @@ def test_the_count_sees_whether_labels_matter() -> None:
 
 
 @pytest.mark.parametrize("label", [True, False])
+def test_a_sample_where_the_attack_stayed_at_the_input_is_none_it_withstood(label) -> None:
+    rows = rows_of(made.audit(PAPER), "ig", "linf", 0.05)
+    whole = rows.to_pylist()
+    changed = [dict(row) for row in whole]
+    for end in ("", "_mean", "_degrees", "_mean_degrees", "_kept_mean", "_kept_mean_degrees"):
+        changed[0][f"attack_ifia{end}"] = 0.0
+    changed[0] |= {"attack_ifia_mean_kendall": 1.0, "attack_ifia_label_kept": True}
+    found, without = (
+        paper_numbers(pa.Table.from_pylist(each, schema=rows.schema), label=label)
+        for each in (changed, whole[1:])
+    )
+    assert (found["still"], without["still"]) == (1, 0)
+    assert found["n"] == without["n"] + 1
+    of_attack = ("attack", "attack_degrees", "kendall", "outside", "outside_samples", "gap")
+    for name in (*of_attack, "outside_adjusted", "labels_kept"):
+        assert found[name] == pytest.approx(without[name])
+    only = pa.Table.from_pylist(changed[:1], schema=rows.schema)
+    assert [paper_numbers(only, label=label)[name] for name in of_attack] == [None] * 6
+
+
+@pytest.mark.parametrize("label", [True, False])
 def test_under_our_attacks_the_furthest_of_each_sample_counts(label) -> None:
     table = made.audit(STRONG, strength=1.1)
     rows = rows_of(table, "ig", "l2", 0.1)

@@ -36,33 +36,38 @@ def paper_numbers(rows: pa.Table, *, label: bool) -> Numbers:
 
     ``outside`` are per cents of repeats beyond T_e, ``outside_samples`` of samples with such a
     repeat, and ``outside_adjusted`` of samples whose furthest repeat is beyond T'_e (with
-    ``label``: if it kept the label).
+    ``label``: if it kept the label). IFIA stays at the input where it finds nothing that keeps
+    the label: such samples are ``still``, and in no number of the attack.
     """
     fine = rows.filter(pc.is_null(rows["error"]))
     if not fine.num_rows:
         return {"n": 0.0, "errors": float(rows.num_rows)}
     attack = _made(fine)
     kept = "_kept" if label else ""
-    mean = column(fine, f"{attack}{kept}_mean")
-    repeats = column(fine, f"{attack}_kept" if label else f"{attack}_repeats")
-    outside = column(fine, f"{attack}{kept}_outside")
-    furthest = column(fine, attack)
+    still = column(fine, attack) == 0
+
+    def of_attack(end: str) -> Values:
+        return np.where(still, np.nan, column(fine, f"{attack}{end}"))
+
+    mean = of_attack(f"{kept}_mean")
+    repeats = of_attack("_kept" if label else "_repeats")
+    outside = of_attack(f"{kept}_outside")
+    furthest = of_attack("")
     if label:
         furthest = np.where(column(fine, f"{attack}_label_kept") > 0, furthest, np.nan)
     bound, adjusted = column(fine, "first_order"), column(fine, "adjusted")
     return {
         "errors": float(rows.num_rows - fine.num_rows),
         "attack": _mean(mean),
-        "attack_degrees": _mean(_defined(column(fine, f"{attack}{kept}_mean_degrees"))),
-        "kendall": _mean(column(fine, f"{attack}_mean_kendall")),
-        "outside": _percent(outside.sum(), repeats.sum()),
+        "still": float(still.sum()),
+        "attack_degrees": _mean(_defined(of_attack(f"{kept}_mean_degrees"))),
+        "kendall": _mean(of_attack("_mean_kendall")),
+        "outside": _percent(np.nansum(outside), np.nansum(repeats)),
         "outside_samples": _percent((outside > 0).sum(), (repeats > 0).sum()),
         "outside_adjusted": _percent((furthest > adjusted).sum(), _count(furthest)),
         "gap": _least(bound - mean),
         "gap_adjusted": _least(adjusted - mean),
-        "labels_kept": _percent(
-            column(fine, f"{attack}_kept").sum(), column(fine, f"{attack}_repeats").sum()
-        ),
+        "labels_kept": _percent(np.nansum(of_attack("_kept")), np.nansum(of_attack("_repeats"))),
         **_bounds(fine, bound, adjusted),
     }
 
