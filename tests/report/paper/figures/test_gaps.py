@@ -43,6 +43,11 @@ def test_failed_samples_and_infinite_bounds_are_in_no_gap() -> None:
     assert len(gaps_of(PAPER, None).strong) == 0
 
 
+def test_where_the_attack_stayed_at_the_input_there_is_no_gap() -> None:
+    paper = rows([1, 2], [1.0, 2.0], [0.0, 0.5])
+    np.testing.assert_allclose(gaps_of(paper, None).paper, [1.5])
+
+
 def test_the_histograms_hold_every_sample_and_break_at_zero() -> None:
     random = np.random.default_rng(0)
     gaps = Gaps(random.uniform(0.2, 1, 40), random.uniform(-0.3, 0.6, 30), unbounded=2)

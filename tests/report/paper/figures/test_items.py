@@ -74,6 +74,14 @@ def test_gaps_are_at_the_largest_radius_and_say_who_is_missing(runs) -> None:
     assert f"Left out: IG-NORM, AdvAAT, ART ({MISSING})" in texts(figure)
 
 
+def test_a_model_without_the_largest_radius_is_left_out(runs) -> None:
+    spec = RunSpec("cifar10", "ce-full", "paper")
+    runs.given[spec] = synthetic.audit(spec)
+    figure = module.gaps(runs, "cifar10", "l2")
+    assert "CE (full) (no radius 0.3 in its run)" in texts(figure)
+    assert "CE (full)" in [axes.get_title() for axes in module.gaps(runs, "cifar10", "linf").axes]
+
+
 def test_remainders_are_those_of_the_record(runs) -> None:
     figure = module.remainders(runs, "mnist")
     assert [axes.get_title() for axes in figure.axes] == ["AT\nrandom 4%, attack 4%"]

@@ -55,6 +55,7 @@ def gaps_of(paper: pa.Table, strong: pa.Table | None) -> Gaps:
     """
     fine = paper.filter(pc.is_null(paper["error"]))
     bound, attack = column(fine, "first_order"), column(fine, "attack")
+    attack = np.where(attack > 0, attack, np.nan)  # IFIA stays where it finds nothing
     finite = np.isfinite(bound)
     by_sample = dict(zip(fine["sample"].to_pylist(), bound, strict=True))
     far: list[float] = []

@@ -95,8 +95,11 @@ def gaps(runs: Runs, data: str, norm: str) -> Figure:
             _leave_out(missing, model, runs.why(RunSpec(data, model, "paper")))
             continue
         place = ("ig", norm, radius(ball))
-        ours = None if strong is None else rows_of(strong, *place)
-        found[model] = gaps_of(rows_of(paper, *place), ours)
+        theirs = rows_of(paper, *place)
+        if not theirs.num_rows:
+            _leave_out(missing, model, f"no radius {ball} in its run")
+            continue
+        found[model] = gaps_of(theirs, None if strong is None else rows_of(strong, *place))
     return draw_gaps(f"{DATA[data]}, {NORMS[norm]}, ε = {ball}", found, missing)
 
 
