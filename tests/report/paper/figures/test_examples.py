@@ -56,6 +56,11 @@ def test_pictures_are_sizes_on_one_scale_before_and_after() -> None:
     assert "Input" not in texts(figure)
 
 
+def test_an_attack_that_stayed_at_the_input_is_not_shown_as_withstood() -> None:
+    figure = draw_examples("MNIST", choose({"at": maps([0], ["ig"])}), {})
+    assert figure.axes[-1].get_xlabel() == "nothing found"
+
+
 def test_another_sample_is_named_where_the_common_one_is_not_stored() -> None:
     both = pa.concat_tables([maps([60], ["ig"]), maps([7], ["saliency"])])
     figure = draw_examples("MNIST", choose({"at": both}), {})

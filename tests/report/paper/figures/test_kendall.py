@@ -43,9 +43,17 @@ def test_the_title_has_the_correlation_of_these_points() -> None:
     assert aggregate.get_title() == "Spearman $\\rho$ = 0.40, p = 0.52"
 
 
+def test_a_panel_without_points_says_so() -> None:
+    unbounded = {model: {**each, "aggregate_degrees": 180.0} for model, each in MODELS.items()}
+    mean, aggregate = draw_kendall([DataSet("MNIST", "0.05", unbounded, {})]).axes
+    assert [text.get_text() for text in aggregate.texts] == ["nothing bounded"]
+    assert aggregate.get_title() == "5 models, nothing to rank"
+    assert not mean.texts
+
+
 def test_too_few_models_have_no_correlation() -> None:
     few = DataSet("MNIST", "0.05", dict(list(MODELS.items())[:2]), {})
-    assert "2 models, too few to correlate" in draw_kendall([few]).axes[0].get_title()
+    assert "2 models, nothing to rank" in draw_kendall([few]).axes[0].get_title()
 
 
 def test_missing_models_and_data_are_left_out_with_a_note() -> None:

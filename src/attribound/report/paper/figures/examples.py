@@ -147,7 +147,9 @@ def _column(column: Any, own: Mapping[str, Example], kinds: list[str]) -> None:
         for axes, values in zip((before, after), surfaces, strict=True):
             axes.imshow(values, cmap=_COLOURS, vmin=0, vmax=scale, interpolation="nearest")
         other = "" if example.sample == first.sample else f", sample {example.sample}"
-        after.set_xlabel(f"{example.degrees:.0f}°{other}", fontsize=6)
+        stayed = np.array_equal(example.clean, example.attacked)
+        found = "nothing found" if stayed else f"{example.degrees:.0f}°"
+        after.set_xlabel(f"{found}{other}", fontsize=6)
 
 
 def _input(axes: Axes, values: Array) -> None:

@@ -88,11 +88,16 @@ def draw_kendall(sets: Sequence[DataSet]) -> Figure:
 
 def _panel(axes: Axes, data: DataSet, angle: str) -> None:
     found = pairs(data, angle)
-    for model, (degrees, tau) in points(data, angle).items():
+    there = points(data, angle)
+    if not there:
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.text(0.5, 0.5, "nothing bounded", ha="center", transform=axes.transAxes)
+    for model, (degrees, tau) in there.items():
         axes.plot(degrees, tau, linestyle="", markersize=6, **look_of(model))
     correlation = rank_correlation(list(found.values()))
     if correlation is None:
-        axes.set_title(f"{len(found)} models, too few to correlate")
+        axes.set_title(f"{len(found)} models, nothing to rank")
     else:
         axes.set_title(rf"Spearman $\rho$ = {correlation[0]:.2f}, p = {correlation[1]:.2g}")
     axes.set_xlabel(_ANGLES[angle])
