@@ -52,7 +52,7 @@ def _verdict(known: Sequence[tuple[float, float, int]]) -> str:
 def _rho(found: tuple[float, float, int] | None) -> str:
     if found is None:
         return "nothing to rank"
-    return f"rho = {found[0]:.2f} (p = {found[1]:.2f}, {found[2]} models)"
+    return f"rho = {found[0]:.2f} (p = {found[1]:.2g}, {found[2]} models)"
 
 
 def _unbounded(own: Sequence[Cell]) -> str:
