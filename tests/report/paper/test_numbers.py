@@ -122,6 +122,50 @@ def test_the_papers_own_bound_is_taken_where_it_is_known() -> None:
     assert alone["bound"] < few["bound"] < joined["bound"]
 
 
+def changed(rows: pa.Table, place: int, **values) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{**row, **values} if i == place else row for i, row in enumerate(rows.to_pylist())],
+        schema=rows.schema,
+    )
+
+
+def test_the_papers_attack_counts_among_ours_where_it_went_further() -> None:
+    rows = rows_of(made.audit(STRONG), "ig", "linf", 0.05)
+    far = {"attack": 50.0, "attack_degrees": 90.0, "attack_label_kept": True, "kendall": -0.5}
+    own = {**far, "attack": 0.0}
+    alone, joined, flipped, still = (
+        strong_numbers(rows, paper, label=True)
+        for paper in (
+            None,
+            changed(rows, 0, **far),
+            changed(rows, 0, **far | {"attack_label_kept": False}),
+            changed(rows, 0, **own),
+        )
+    )
+    assert joined["worst_factor"] == pytest.approx(50 / rows["first_order"][0].as_py())
+    assert joined["attack"] > alone["attack"]
+    assert joined["kendall"] == -0.5  # of the others it is not known
+    for same in (flipped, still):
+        assert same["attack"] == pytest.approx(alone["attack"])
+    # Without the constraint a flipped label counts as well.
+    free = strong_numbers(rows, changed(rows, 0, **far | {"attack_label_kept": False}), label=False)
+    assert free["worst_factor"] == joined["worst_factor"]
+
+
+def test_kendall_is_that_of_the_furthest_attack_that_kept_the_label() -> None:
+    rows = rows_of(made.audit(STRONG), "ig", "linf", 0.05).slice(0, 1)
+    values = {"attack_ascent": 3.0, "attack_pgd": 2.0, "attack_ifia": 0.0, "attack_angle": 1.0}
+    kept = {"ascent": False, "pgd": True, "ifia": True, "angle": True, "projected": False}
+    values |= {f"attack_{name}_label_kept": each for name, each in kept.items()}
+    values |= {f"attack_{name}_kendall": i / 10 for i, name in enumerate(kept)}
+    found = strong_numbers(changed(rows, 0, **values), None, label=True)
+    assert (found["attack"], found["kendall"]) == (2.0, 0.1)
+    # One that stayed at the input is none that found something.
+    nothing = changed(rows, 0, **values | {"attack_pgd": 0.0, "attack_angle": 0.0})
+    found = strong_numbers(nothing, None, label=True)
+    assert (found["attack"], found["kendall"]) == (None, None)
+
+
 def test_a_ball_in_which_all_samples_failed_says_so() -> None:
     rows = rows_of(made.audit(PAPER), "ig", "l2", 0.1)
     broken = rows.filter(pa.compute.is_valid(rows["error"]))

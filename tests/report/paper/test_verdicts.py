@@ -93,6 +93,17 @@ def test_one_sample_beyond_the_bound_is_enough() -> None:
     assert found.n == 3 * (made.SAMPLES - 1)
 
 
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_our_own_bound_is_judged_too_in_both_norms(norm) -> None:
+    tables = audits(0.3)
+    assert judged(tables)["mean-value-bounds-all strong"] == HERE
+    spec = RunSpec("mnist", "at", "strong")
+    rows = tables[spec].to_pylist()
+    changed = [{**row, "mean_value": 1e-9} if row["norm"] == norm else row for row in rows]
+    tables[spec] = pa.Table.from_pylist(changed, schema=tables[spec].schema)
+    assert judged(tables)["mean-value-bounds-all strong"] == FAILS
+
+
 def test_a_label_that_flipped_does_not_count() -> None:
     tables = audits(0.3)
     spec = RunSpec("mnist", "at", "strong")
@@ -148,7 +159,7 @@ def test_files_are_written_with_every_claim(tmp_path) -> None:
     assert [path.name for path in paths] == ["verdicts.md", "verdicts.json"]
     stored = json.loads(paths[1].read_text())
     lines = paths[0].read_text().splitlines()
-    assert len(lines) == 2 + len(stored) == 17
+    assert len(lines) == 2 + len(stored) == 18
     assert {line.count("|") for line in lines} == {6}, "a bar in a text would end its cell"
 
 

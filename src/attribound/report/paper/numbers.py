@@ -17,6 +17,8 @@ Values = npt.NDArray[np.float64]
 Numbers = dict[str, float | None]
 UNDEFINED = 180.0
 _CLOSE = 1e-9
+#: Of a sample: how far and by which angle it was moved at most, and Kendall where it is furthest.
+_FURTHEST = ("attack", "attack_degrees", "kendall")
 
 
 def rows_of(table: pa.Table, attribution: str, norm: str, epsilon: float) -> pa.Table:
@@ -73,30 +75,31 @@ def paper_numbers(rows: pa.Table, *, label: bool) -> Numbers:
 
 
 def strong_numbers(rows: pa.Table, paper: pa.Table | None, *, label: bool) -> Numbers:
-    """The same cell under our attacks: the furthest of each sample.
+    """The same cell under all attacks, ours and the paper's: the furthest of each sample.
 
     Args:
         rows: of one attribution and ball, from a run with the strong protocol.
-        paper: the rows with the paper's own T_e for the same samples; None to take the
-            run's, which in the cube is the tighter dual certificate.
+        paper: the rows with the paper's own T_e and attack for the same samples; None to take
+            the run's, where T_e in the cube is the tighter dual certificate.
         label: count only what kept the label.
     """
     fine = rows.filter(pc.is_null(rows["error"]))
     if not fine.num_rows:
         return {"n": 0.0, "errors": float(rows.num_rows)}
-    furthest, degrees = column(fine, "attack"), column(fine, "attack_degrees")
-    if label:
-        furthest, degrees = _label_kept(fine)
+    found = _label_kept(fine) if label else _any_label(fine)
     bound, adjusted = column(fine, "first_order"), column(fine, "adjusted")
     if paper is not None:
-        own = _aligned(fine, paper, ("first_order", "adjusted"))
+        own = _aligned(fine, paper, ("first_order", "adjusted", "attack_label_kept", *_FURTHEST))
+        counts = (own["attack"] > 0) & ((own["attack_label_kept"] > 0) | (not label))
+        found = _further(found, {name: np.where(counts, own[name], np.nan) for name in _FURTHEST})
         bound = np.where(np.isnan(own["first_order"]), bound, own["first_order"])
         adjusted = np.where(np.isnan(own["adjusted"]), adjusted, own["adjusted"])
-    found: Numbers = {
+    furthest = found["attack"]
+    cell: Numbers = {
         "errors": float(rows.num_rows - fine.num_rows),
         "attack": _mean(furthest),
-        "attack_degrees": _mean(_defined(degrees)),
-        "kendall": _mean(column(fine, "kendall")),
+        "attack_degrees": _mean(_defined(found["attack_degrees"])),
+        "kendall": _mean(found["kendall"]),
         "outside": _percent((furthest > bound).sum(), _count(furthest)),
         "outside_adjusted": _percent((furthest > adjusted).sum(), _count(furthest)),
         "worst_factor": _largest(furthest / bound),
@@ -106,9 +109,9 @@ def strong_numbers(rows: pa.Table, paper: pa.Table | None, *, label: bool) -> Nu
     }
     if "mean_value" in fine.column_names:
         value = column(fine, "mean_value")
-        found["mean_value"] = _mean(value)
-        found["outside_mean_value"] = _percent((furthest > value).sum(), _count(furthest))
-    return found
+        cell["mean_value"] = _mean(value)
+        cell["outside_mean_value"] = _percent((furthest > value).sum(), _count(furthest))
+    return cell
 
 
 def column(rows: pa.Table, name: str) -> Values:
@@ -148,18 +151,33 @@ def _made(rows: pa.Table) -> str:
     return made[0]
 
 
-def _label_kept(rows: pa.Table) -> tuple[Values, Values]:
-    """Of each sample the furthest deviation and the largest angle by attacks that kept its label.
+def _any_label(rows: pa.Table) -> dict[str, Values]:
+    return {name: column(rows, name) for name in _FURTHEST}
 
-    NaN where none did.
+
+def _label_kept(rows: pa.Table) -> dict[str, Values]:
+    """The same by attacks that kept the label; NaN where none did.
+
+    One that stayed at the input kept it, but found nothing.
     """
-    far, turned = [], []
-    for name in attacks_in(rows.column_names):
-        stem = f"attack_{name}"
-        kept = column(rows, f"{stem}_label_kept") > 0
-        far.append(np.where(kept, column(rows, stem), np.nan))
-        turned.append(np.where(kept, column(rows, f"{stem}_degrees"), np.nan))
-    return np.fmax.reduce(far), np.fmax.reduce(turned)
+    found = {name: np.full(rows.num_rows, np.nan) for name in _FURTHEST}
+    for attack in attacks_in(rows.column_names):
+        stem = f"attack_{attack}"
+        counts = (column(rows, f"{stem}_label_kept") > 0) & (column(rows, stem) > 0)
+        names = zip(_FURTHEST, (stem, f"{stem}_degrees", f"{stem}_kendall"), strict=True)
+        found = _further(
+            found, {name: np.where(counts, column(rows, own), np.nan) for name, own in names}
+        )
+    return found
+
+
+def _further(one: Mapping[str, Values], other: Mapping[str, Values]) -> dict[str, Values]:
+    wins = np.isnan(one["attack"]) | (other["attack"] > one["attack"])
+    return {
+        "attack": np.fmax(one["attack"], other["attack"]),
+        "attack_degrees": np.fmax(one["attack_degrees"], other["attack_degrees"]),
+        "kendall": np.where(wins, other["kendall"], one["kendall"]),
+    }
 
 
 def _aligned(rows: pa.Table, other: pa.Table, names: tuple[str, ...]) -> Mapping[str, Values]:

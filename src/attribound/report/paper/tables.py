@@ -31,9 +31,9 @@ _NORMS = {"l2": "l2", "linf": "l∞"}
 _DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
 _METHODS = {"saliency": "SM", "input_x_gradient": "Input*gradient", "ig": "IG"}
 _STRONG = (
-    "The same samples under our strongest attacks: T̂ is the furthest of each sample, brackets are "
-    "the share of samples beyond the bound before them. In parentheses what the paper prints for "
-    "its own attacks."
+    "The same samples under our strongest attacks: T̂ is the furthest of each sample by any of "
+    "them or the paper's, brackets are the share of samples beyond the bound before them. In "
+    "parentheses what the paper prints for its own attacks."
 )
 _LABEL = "Only perturbations that keep the label count; the bound is the same with and without."
 _SCALE = "T_e scales with the logits of a network; T_e / |g| is in the JSON file as “relative”."
