@@ -62,5 +62,14 @@ def test_a_model_without_a_bound_on_its_angle_has_the_largest_and_is_named() -> 
     assert speaks_for.numbers["mnist"]["ours"][0] == pytest.approx(-1)
 
 
+def test_only_models_that_were_ranked_are_counted() -> None:
+    given = runs(FALLING)
+    spec = RunSpec("cifar10", "at", "paper")
+    given.given[spec] = made.audit(spec)
+    own = kendall_and_angle(given, "paper")
+    assert own.numbers["cifar10"]["ours"] is None
+    assert own.n == len(MODELS)
+
+
 def test_three_models_are_too_few() -> None:
     assert kendall_and_angle(runs(FALLING[:3]), "paper").verdict == UNKNOWN

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from attribound.report.paper.correlation import rank_correlation
-from attribound.report.paper.items import METHODS
+from attribound.report.paper.items import DATA, METHODS
 from attribound.report.paper.judging import FAILS, HOLDS, UNDECIDED, Cell, Verdict, cells, judged
 from attribound.report.paper.lookup import Protocol, title_of
 from attribound.report.paper.numbers import UNDEFINED
 from attribound.report.paper.runs import Runs
-from attribound.report.paper.values import printed
+from attribound.report.paper.values import RADII, printed
 
 _SIGNIFICANT = 0.05
-_RADII = {"mnist": "0.05", "fashion-mnist": "0.05", "cifar10": "0.1"}
 
 
 def kendall_and_angle(runs: Runs, protocol: Protocol) -> Verdict:
     """By all models; one whose angle nothing bounds has 180 degrees, the largest."""
     found: dict[str, Any] = {}
-    shown, models = [], 0
+    shown = []
     everywhere = cells(runs, "linf", protocol)
-    for data, epsilon in _RADII.items():
+    for data in DATA:
+        epsilon = RADII[data]["linf"][-1]
         own = [cell for cell in everywhere if (cell.data, cell.epsilon) == (data, epsilon)]
         theirs = [
             (values["kendall"], values["bound_degrees"])
@@ -32,7 +32,6 @@ def kendall_and_angle(runs: Runs, protocol: Protocol) -> Verdict:
         pairs = [(cell["kendall"], cell["aggregate_degrees"]) for cell in own]
         both = {"ours": rank_correlation(pairs), "paper": rank_correlation(theirs)}
         found[data] = both
-        models += len(own)
         shown.append(
             f"{data}: {_rho(both['ours'])}{_unbounded(own)}, "
             f"by the paper's own numbers {_rho(both['paper'])}"
@@ -40,7 +39,8 @@ def kendall_and_angle(runs: Runs, protocol: Protocol) -> Verdict:
     known = [both["ours"] for both in found.values() if both["ours"] is not None]
     claim = "Across models, a larger Kendall correlation goes with a smaller T_c"
     found_here = (_verdict(known), "; ".join(shown), found)
-    return judged("kendall-and-angle", claim, protocol, models if known else 0, found_here)
+    ranked = sum(models for _, _, models in known)
+    return judged("kendall-and-angle", claim, protocol, ranked, found_here)
 
 
 def _verdict(known: Sequence[tuple[float, float, int]]) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribound.report.paper.grid import Block, Column, Grid, Group, Row
-from attribound.report.paper.items import COST, METHODS, Item, RunSpec
+from attribound.report.paper.items import COST, MODELS, Item, RunSpec
 from attribound.report.paper.numbers import Numbers, column
 from attribound.report.paper.runs import Runs
 from attribound.report.paper.values import RADII
@@ -78,7 +78,7 @@ def make(runs: Runs, folder: Path) -> list[Path]:
 
 def _needs() -> tuple[RunSpec, ...]:
     everywhere = (*RADII, "imagenet-flowers")
-    return tuple(RunSpec(data, m, COST) for data in everywhere for m in (*METHODS, "ce-full"))
+    return tuple(RunSpec(data, m, COST) for data in everywhere for m in MODELS)
 
 
 ITEM = Item(COST, _TITLE, _needs(), make)

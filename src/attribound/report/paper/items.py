@@ -26,6 +26,10 @@ METHODS = {
     "trades": "TRADES",
     "trades-igr": "TRADES+IGR",
 }
+#: Those, and the full network of standard training that others publish.
+MODELS = (*METHODS, "ce-full")
+#: What the paper calls the data sets of its main tables.
+DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
 
 
 @dataclass(frozen=True)

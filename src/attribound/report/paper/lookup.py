@@ -46,12 +46,17 @@ def numbers(
     ball = (place.attribution, place.norm, radius(place.epsilon))
     rows = rows_of(table, *ball)
     if not rows.num_rows:
-        return {}, f"no radius {place.epsilon} in its run"
+        return {}, no_radius(place.epsilon)
     if protocol == "paper":
         return paper_numbers(rows, label=label), ""
     theirs = runs.table(place.spec(model, "paper"))
     own = None if theirs is None else rows_of(theirs, *ball)
     return strong_numbers(rows, own, label=label), ""
+
+
+def no_radius(epsilon: str) -> str:
+    """Why a run that is there has no numbers of a ball."""
+    return f"no radius {epsilon} in its run"
 
 
 def models_of(plan: Plan, data: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attribound.evaluation.settings import IFIASettings, PGDSettings
 from attribound.report.paper.grid import Block, Column, Grid, Group, Row
-from attribound.report.paper.items import METHODS, Item, RunSpec
+from attribound.report.paper.items import DATA, METHODS, MODELS, Item, RunSpec
 from attribound.report.paper.lookup import Place, Protocol, models_of, numbers, title_of
 from attribound.report.paper.numbers import Numbers
 from attribound.report.paper.plan import Plan
@@ -28,7 +28,6 @@ L2 = (_ATTACK, _OUTSIDE, _ADJUSTED, _TURNED, _ANGLE)
 LINF = (_ATTACK, _BOUND, _TURNED, _ANGLE)
 
 _NORMS = {"l2": "l2", "linf": "l∞"}
-_DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
 _METHODS = {"saliency": "SM", "input_x_gradient": "Input*gradient", "ig": "IG"}
 _STRONG = (
     "The same samples under our strongest attacks: T̂ is the furthest of each sample by any of "
@@ -119,7 +118,7 @@ def _one_radius(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
     norm = "l2" if table == "table3" else "linf"
     columns = (*L2, _AGGREGATE) if norm == "l2" else (_KENDALL, *LINF, _AGGREGATE)
     blocks = []
-    for data, name in _DATA.items():
+    for data, name in DATA.items():
         epsilon = "0.1" if data == "cifar10" else "0.05"
         rows = _models(runs, table, [Place(data, norm, epsilon)], protocol)
         group = Group("", _with_ours(columns, protocol))
@@ -135,7 +134,7 @@ def _two_radii(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
     norm, shown = ("l2", slice(1, None)) if table == "table7" else ("linf", slice(0, 2))
     columns = (_ATTACK, _BOUND, _ADJUSTED, _TURNED, _ANGLE) if norm == "l2" else LINF
     blocks = []
-    for data, name in _DATA.items():
+    for data, name in DATA.items():
         radii = RADII[data][norm][shown]
         places = [Place(data, norm, epsilon) for epsilon in radii]
         groups = tuple(Group(f"ε = {text}", _with_ours(columns, protocol)) for text in radii)
@@ -153,12 +152,12 @@ def _two_radii(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
 
 def _gaps(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
     """Table 5: the smallest difference of bound and attack."""
-    extras = {m for data in _DATA for m in models_of(runs.plan, data) if m not in METHODS}
+    extras = {m for data in DATA for m in models_of(runs.plan, data) if m not in METHODS}
     blocks = []
     for norm in ("l2", "linf"):
         groups = tuple(
             Group(name, tuple(Column(e, e, e) for e in RADII[data][norm]))
-            for data, name in _DATA.items()
+            for data, name in DATA.items()
         )
         models = (*METHODS, *sorted(extras))
         rows = (_gap_row(runs, table, norm, model, protocol) for model in models)
@@ -180,7 +179,7 @@ def _gap_row(runs: Runs, table: str, norm: str, model: str, protocol: Protocol) 
     ours: list[Numbers] = []
     theirs: list[dict[str, float]] = []
     reasons: dict[str, list[str]] = {}
-    for data, name in _DATA.items():
+    for data, name in DATA.items():
         places = [Place(data, norm, epsilon) for epsilon in RADII[data][norm]]
         found = [numbers(runs, place, model, protocol) for place in places]
         for why in {why for _, why in found if why and why != UNPLANNED}:
@@ -251,8 +250,8 @@ def _protocol(plan: Plan) -> str:
 def _needs(table: str) -> tuple[RunSpec, ...]:
     """All runs that a table shows, whether they are planned or not."""
     kinds: tuple[str, ...] = ("paper", "strong")
-    data: tuple[str, ...] = tuple(_DATA)
-    models: tuple[str, ...] = (*METHODS, "ce-full")
+    data: tuple[str, ...] = tuple(DATA)
+    models: tuple[str, ...] = MODELS
     if table in ("table2", "table6"):
         kinds, data = (*kinds, "methods", "methods-strong"), ("cifar10",)
         models = ("trades-igr",) if table == "table2" else models

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from attribound.report.paper.angle_claim import kendall_and_angle
 from attribound.report.paper.grid import write_all
-from attribound.report.paper.items import METHODS, RECORDS, Item, RunSpec
+from attribound.report.paper.items import DATA, METHODS, MODELS, RECORDS, Item, RunSpec
 from attribound.report.paper.judging import (
     FAILS,
     HERE,
@@ -37,7 +37,8 @@ def outside_first_order(runs: Runs, protocol: Protocol) -> Verdict:
     """Table 3: few attacked attributions are outside T_e."""
     table = {
         share
-        for data, epsilon in (("mnist", "0.05"), ("fashion-mnist", "0.05"), ("cifar10", "0.1"))
+        for data in DATA
+        for epsilon in RADII[data]["l2"]
         for model in METHODS
         if (share := printed("table3", f"{data}/l2/{epsilon}/ig", model).get("outside")) is not None
     }
@@ -118,7 +119,7 @@ def cube_to_ball(runs: Runs) -> Verdict:
     """(T_inf / T_2)^2 at equal radii, which is sum |P| / lambda_max."""
     found: dict[str, Any] = {}
     everywhere = [cell for norm in ("l2", "linf") for cell in cells(runs, norm, "paper")]
-    for data in ("mnist", "fashion-mnist", "cifar10"):
+    for data in DATA:
         theirs = _ratios(
             {
                 (model, norm): (values["bound"], radius(epsilon))
@@ -246,9 +247,8 @@ def make(runs: Runs, folder: Path) -> list[Path]:
 
 
 def _needs() -> tuple[RunSpec, ...]:
-    models = (*METHODS, "ce-full")
     kinds = ("paper", "strong", *RECORDS)
-    return tuple(RunSpec(data, m, kind) for data in RADII for m in models for kind in kinds)
+    return tuple(RunSpec(data, m, kind) for data in RADII for m in MODELS for kind in kinds)
 
 
 ITEM = Item("verdicts", "The paper's claims and what became of them", _needs(), make)

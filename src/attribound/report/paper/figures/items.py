@@ -20,8 +20,8 @@ from attribound.report.paper.figures.illustration import draw_illustration, stan
 from attribound.report.paper.figures.jacobian import DenseJacobian, stored_jacobian
 from attribound.report.paper.figures.kendall import DataSet, draw_kendall
 from attribound.report.paper.figures.remainder import draw_remainders
-from attribound.report.paper.items import METHODS, Item, RunSpec
-from attribound.report.paper.lookup import Place, models_of, numbers
+from attribound.report.paper.items import DATA, METHODS, MODELS, Item, RunSpec
+from attribound.report.paper.lookup import Place, models_of, no_radius, numbers
 from attribound.report.paper.numbers import Numbers, rows_of
 from attribound.report.paper.runs import UNPLANNED, Runs
 from attribound.report.paper.values import RADII, radius
@@ -29,7 +29,6 @@ from attribound.report.paper.values import RADII, radius
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
 NORMS = {"l2": r"$\ell_2$", "linf": r"$\ell_\infty$"}
 #: Whose Jacobian is drawn, which the paper does not say: the first of these that is there.
 _DRAWN = ("at", "trades-igr", "trades", "ce")
@@ -97,7 +96,7 @@ def gaps(runs: Runs, data: str, norm: str) -> Figure:
         place = ("ig", norm, radius(ball))
         theirs = rows_of(paper, *place)
         if not theirs.num_rows:
-            _leave_out(missing, model, f"no radius {ball} in its run")
+            _leave_out(missing, model, no_radius(ball))
             continue
         found[model] = gaps_of(theirs, None if strong is None else rows_of(strong, *place))
     return draw_gaps(f"{DATA[data]}, {NORMS[norm]}, ε = {ball}", found, missing)
@@ -151,8 +150,7 @@ def _leave_out(missing: dict[str, str], model: str, reason: str) -> None:
 
 
 def _needs(*kinds: str) -> tuple[RunSpec, ...]:
-    models = (*METHODS, "ce-full")
-    return tuple(RunSpec(data, model, kind) for data in DATA for model in models for kind in kinds)
+    return tuple(RunSpec(data, model, kind) for data in DATA for model in MODELS for kind in kinds)
 
 
 def _item(
