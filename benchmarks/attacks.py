@@ -13,8 +13,8 @@ import attribound as ab
 import fashion
 from attribound.attacks import IFIA, PGD, AttributionAscent, RandomPerturbation
 from attribound.attacks.randomness import on_sphere
-from attribound.tables import render
-from attribound.tensors import norm
+from attribound.basics.tables import render
+from attribound.basics.tensors import norm
 
 IMAGES = 16
 STEPS = 5

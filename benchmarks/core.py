@@ -23,11 +23,11 @@ from torch import Tensor, nn
 
 import attribound as ab
 import fashion
-from attribound.frozen import frozen
+from attribound.basics.tables import render
+from attribound.networks.frozen import frozen
 from attribound.operators import LinearOperator as Jacobian
 from attribound.operators import dense
 from attribound.results import SpectralEstimate
-from attribound.tables import render
 
 IMAGES = 16
 STEPS = 20

@@ -21,13 +21,13 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from attribound.evaluation.audit import audit
-from attribound.evaluation.audited import samples_of, settings_of
-from attribound.evaluation.engines import Engine, LocalEngine, Work
-from attribound.evaluation.engines.work import Results
-from attribound.evaluation.measure import Subject, measure
-from attribound.evaluation.rows import timings_in
-from attribound.tables import render
+from attribound.auditing.audit import audit
+from attribound.auditing.audited import samples_of, settings_of
+from attribound.auditing.engines import Engine, LocalEngine, Work
+from attribound.auditing.engines.work import Results
+from attribound.auditing.measure import Subject, measure
+from attribound.auditing.rows import timings_in
+from attribound.basics.tables import render
 
 MODEL, DATA = 'fashion:network?{"name": "at"}', "fashion-mnist"
 SETTINGS: dict[str, Any] = {"attributions": "saliency", "protocol": "quick", "batch": 16}

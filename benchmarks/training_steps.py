@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import attribound as ab
+from attribound.basics.tables import render
 from attribound.models import SmallCNN
-from attribound.tables import render
 from attribound.training import (
     ART,
     AT,

@@ -17,11 +17,11 @@ from rich.console import Console
 from torch import Tensor
 
 import attribound as ab
+from attribound.auditing.engines import LocalEngine
+from attribound.auditing.settings import BallSettings, IGSettings
+from attribound.auditing.sources import chosen
+from attribound.auditing.store import is_run
 from attribound.data import Examples
-from attribound.evaluation.engines import LocalEngine
-from attribound.evaluation.settings import BallSettings, IGSettings
-from attribound.evaluation.sources import chosen
-from attribound.evaluation.store import is_run
 from attribound.report import console, write_html
 
 MODEL, DATA = "zoo:fashion-mnist/at-mlp", "fashion-mnist-sample"

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import attribound as ab
-from attribound.tables import render
+from attribound.basics.tables import render
 
 IMAGES = 8
 CLAIMS = ["first_order", "mean_value", "certified"]

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 import attribound as ab
+from attribound.basics.tensors import dot, norm
 from attribound.operators import LinearOperator
-from attribound.tensors import dot, norm
 
 TIGHT = {"rtol": 1e-8, "atol": 1e-10}
 

@@ -13,7 +13,7 @@ import laws
 from attribound.attacks.objectives import Problem
 from attribound.attributions import Saliency
 from attribound.balls import LinfBall, LpBall
-from attribound.frozen import frozen
+from attribound.networks.frozen import frozen
 from attribound.training import (
     ART,
     AT,

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import attribound as ab
+from attribound.auditing.audited import samples_of, settings_of
 from attribound.data import NAMES, load
-from attribound.evaluation.audited import samples_of, settings_of
 from attribound.models import config_from_json
 
 ROOT = Path(__file__).resolve().parents[1]

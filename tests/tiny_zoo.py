@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
+from attribound.basics.whole_files import sha256_of
 from attribound.models import MLPConfig, build, save
-from attribound.whole_files import sha256_of
 from attribound.zoo import Card, Licence, Protocol, Weights, measure, protocol_of
 from attribound.zoo.measuring import images_of
 from attribound.zoo.storage import write_card

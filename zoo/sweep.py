@@ -23,11 +23,11 @@ from typing import Any
 import torch
 
 from attribound import data, models, zoo
-from attribound.tables import render
-from attribound.toml_files import read_toml
+from attribound.basics.tables import render
+from attribound.basics.toml_files import read_toml
+from attribound.basics.whole_files import write_whole
 from attribound.training.parts import load_parts
 from attribound.training.reading import changed, read_config
-from attribound.whole_files import write_whole
 from attribound.zoo.measuring import measure
 from attribound.zoo.protocol import protocol_of
 

@@ -26,7 +26,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from attribound import zoo
-from attribound.toml_files import read_toml
+from attribound.basics.toml_files import read_toml
 from attribound.training.reading import read_config
 from attribound.zoo.naming import check_name
 from attribound.zoo.places import PACKAGED

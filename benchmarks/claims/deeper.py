@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attribound as ab
 from attribound.attacks import AttributionAscent
-from attribound.tables import render
+from attribound.basics.tables import render
 from claims import measure
 from claims.passes import joined
 from claims.store import Row

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from scipy.stats import betabinom
 
-from attribound.calibration.conformal import rank
+from attribound.bounding.calibrated.conformal import rank
 from claims.scores import ALPHA, Cell, Score, pool
 from claims.store import Row
 

@@ -18,8 +18,8 @@ from attribound import zoo
 from attribound.attacks import Ascend, Attack, AttributionAscent
 from attribound.attacks.engine import Search
 from attribound.attacks.steps import InBall
-from attribound.bounding.entrywise_sum import entrywise_sum
-from attribound.bounding.norm_relaxation import norm_relaxation
+from attribound.bounding.first_order.entrywise_sum import entrywise_sum
+from attribound.bounding.first_order.norm_relaxation import norm_relaxation
 from attribound.data import load
 from attribound.spectral import NormSolver
 from claims.plan import LARGE, LARGE_IMAGES, Part, Settings, places

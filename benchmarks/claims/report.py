@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from statistics import fmean
 
-from attribound.tables import cell as number
-from attribound.tables import render
+from attribound.basics.tables import cell as number
+from attribound.basics.tables import render
 from claims import goals, passes
 from claims.plan import LARGE
 from claims.scores import CLAIMS, Cell, Score, cells, pool

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from attribound.calibration.conformal import conformal_factor
+from attribound.bounding.calibrated.conformal import conformal_factor
 from claims.passes import cell, joined
 from claims.store import Row
 

@@ -17,10 +17,7 @@ from attribound.attributions import (
     from_captum,
 )
 from attribound.balls import L2Ball, LinfBall, LpBall
-from attribound.bounding import FirstOrder, eta, max_epsilon
-from attribound.calibration import Calibration, SplitConformal, calibrate
-from attribound.certification import Certified
-from attribound.errors import (
+from attribound.basics.errors import (
     AttriboundError,
     InputError,
     KinkError,
@@ -28,15 +25,18 @@ from attribound.errors import (
     ModelError,
     ProbeError,
 )
-from attribound.guarantees import bound, bounds
-from attribound.mean_value import MeanValue
+from attribound.bounding.calibrated import Calibration, SplitConformal, calibrate
+from attribound.bounding.certified import Certified
+from attribound.bounding.first_order import FirstOrder, eta, max_epsilon
+from attribound.bounding.guarantees import bound, bounds
+from attribound.bounding.mean_value import MeanValue
+from attribound.bounding.validation import Validation, validate
+from attribound.networks import smooth
 from attribound.results import Attacked, Bound, Bounds, Claim, Fidelity, MaxEpsilon, Status
-from attribound.smoothing import smooth
 from attribound.spectral import NormSolver, SpectralSolver
-from attribound.validation import Validation, validate
 
 if TYPE_CHECKING:
-    from attribound.evaluation.audit import audit
+    from attribound.auditing.audit import audit
 
 __version__ = "0.1.0"
 
@@ -94,5 +94,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Audits bring pyarrow and pydantic with them, which bounds do without: seconds of import.
     if name == "audit":
-        return importlib.import_module("attribound.evaluation.audit").audit
+        return importlib.import_module("attribound.auditing.audit").audit
     raise AttributeError(f"module 'attribound' has no attribute {name!r}")

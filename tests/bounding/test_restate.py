@@ -5,7 +5,7 @@ import torch
 
 import attribound as ab
 import cases
-from attribound.bounding import restate
+from attribound.bounding.restate import restate
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 import attribound
 from attribound import cli
+from attribound.basics.errors import InputError
 from attribound.cli.app import Readable, app
-from attribound.errors import InputError
 
 runner = CliRunner()
 

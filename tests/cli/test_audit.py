@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from attribound.auditing.engines import LocalEngine, RayEngine
+from attribound.auditing.store import Run
 from attribound.cli import audit as command
 from attribound.cli.app import app
-from attribound.evaluation.engines import LocalEngine, RayEngine
-from attribound.evaluation.store import Run
 
 TESTS = Path(__file__).parents[1]
 SMALL = [

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from attribound.balls import LpBall
-from attribound.calibration import Calibration
+from attribound.bounding.calibrated import Calibration
 from attribound.cli.app import app
 from attribound.cli.calibrate import _ball
 

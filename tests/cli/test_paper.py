@@ -8,8 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from attribound.basics.errors import InputError
 from attribound.cli.paper import paper
-from attribound.errors import InputError
 from attribound.report.paper.registry import ITEMS
 
 app = typer.Typer()

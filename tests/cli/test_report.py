@@ -8,9 +8,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from attribound.basics.errors import InputError
 from attribound.cli.compare import compare
 from attribound.cli.report import report
-from attribound.errors import InputError
 from report import cases
 
 app = typer.Typer()

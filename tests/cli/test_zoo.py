@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 import tiny_zoo
 from attribound import models, zoo
+from attribound.basics.errors import InputError
 from attribound.cli import zoo as commands
 from attribound.cli.app import app
-from attribound.errors import InputError
 from attribound.training import CE
 from attribound.training.config import Data, Evaluation, TrainingConfig
 from attribound.training.trainer import train

@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
 import attribound as ab
+from attribound.basics.errors import MemoryLimitError
 from attribound.data import arrays
 from attribound.data.examples import InMemory
-from attribound.errors import MemoryLimitError
 
 PIXELS = torch.arange(5 * 12, dtype=torch.uint8).reshape(5, 1, 3, 4)
 LABELS = torch.tensor([0, 1, 2, 1, 0])

@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn.functional import softplus
 
 import attribound as ab
-from attribound.kinks import find_kinks
 from attribound.models import MLP
+from attribound.networks.kinks import find_kinks
 
 
 @pytest.mark.parametrize("shape", [(784,), (1, 28, 28), (28, 4, 7)])

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 import attribound as ab
 import cases
 import laws
-from attribound.kinks import find_kinks
 from attribound.models import Activation, ResNet18, ResNet18Config, load
+from attribound.networks.kinks import find_kinks
 from shared import shared
 
 CHECKPOINT = ResNet18Config(activation=Activation.relu())

@@ -7,8 +7,8 @@ from torch import nn
 
 import attribound as ab
 from attribound.data import read_idx
-from attribound.kinks import find_kinks
 from attribound.models import Activation, SmallCNN, SmallCNNConfig, load
+from attribound.networks.kinks import find_kinks
 from shared import shared
 
 

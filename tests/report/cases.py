@@ -11,11 +11,9 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from attribound.bounding.cosine import cosine_and_degrees
-from attribound.bounding.sensitivity import RANGE_CERTIFICATE
-from attribound.evaluation.manifest import Manifest, column_types
-from attribound.evaluation.rows import MAPS_SCHEMA, schema, table
-from attribound.evaluation.settings import (
+from attribound.auditing.manifest import Manifest, column_types
+from attribound.auditing.rows import MAPS_SCHEMA, schema, table
+from attribound.auditing.settings import (
     AscentSettings,
     AuditSettings,
     BallSettings,
@@ -23,7 +21,9 @@ from attribound.evaluation.settings import (
     SaliencySettings,
     dump_settings,
 )
-from attribound.evaluation.store import Run
+from attribound.auditing.store import Run
+from attribound.bounding.cosine import cosine_and_degrees
+from attribound.bounding.first_order.sensitivity import RANGE_CERTIFICATE
 
 HOSTILE = """</script><script>alert(1)</script><img src=x onerror="alert(2)">'"&$"""
 CLASSES = ["shirt", HOSTILE, "bag"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attribound.evaluation.summary import summarise
+from attribound.auditing.summary import summarise
 from attribound.report import write_html
 from attribound.report.cells import groups
 from attribound.report.radius import attack_at, bound_at, degrees

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attribound.evaluation.settings import dump_settings, parse_settings
+from attribound.auditing.settings import dump_settings, parse_settings
 from attribound.report.command import command, to_toml
 from report import cases
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.report import compare
 from attribound.report.comparison import _INTERVALS
 from report import cases

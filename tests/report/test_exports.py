@@ -7,8 +7,8 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from attribound.errors import InputError
-from attribound.evaluation.atomic import StorageError
+from attribound.basics.errors import InputError
+from attribound.basics.whole_files import StorageError
 from attribound.report import FORMATS, export
 from attribound.report.exports import escape_latex
 from report import cases

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.report import write_html
 from attribound.report.cells import groups
 from attribound.report.gallery import BYTES

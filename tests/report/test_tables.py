@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from attribound.evaluation.summary import summarise
+from attribound.auditing.summary import summarise
 from attribound.report import console
 from attribound.report.conditions import conditions, ranges
 from attribound.report.summary_table import HEADER, summary_table

@@ -12,10 +12,10 @@ import attribound as ab
 import brute_force
 import cases
 import laws
-from attribound.bounding.entrywise_sum import entrywise_sum
+from attribound.basics.tensors import norm
+from attribound.bounding.first_order.entrywise_sum import entrywise_sum
 from attribound.operators import DenseOperator
 from attribound.spectral import NormSolver, SpectralSolver
-from attribound.tensors import norm
 from shared import needed
 
 FREE = NormSolver(dense_below=0)

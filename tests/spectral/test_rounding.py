@@ -8,10 +8,10 @@ import torch
 import brute_force
 import cases
 from attribound.balls import unit_maximiser
+from attribound.basics.tensors import norm
 from attribound.operators import DenseOperator
 from attribound.spectral.generalised_power import gaussians, generalised_power
 from attribound.spectral.rounding import Attained, ascend, attained, best_of, hyperplanes
-from attribound.tensors import norm
 
 MATRIX = cases.random_operator(9, seed=1, batch=5, decay=0.4)
 OPERATOR = DenseOperator(MATRIX)

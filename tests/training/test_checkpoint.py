@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.models import MLPConfig, build
 from attribound.training import checkpoint
 from attribound.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.training import directory as module
 from attribound.training.directory import Directory, differences, versions
 from attribound.training.files import read_json, write_json

@@ -10,8 +10,8 @@ import torch
 import attribound as ab
 from attribound.attacks import IFIA, PGD, TopK
 from attribound.data import arrays, load
+from attribound.metrics import attacked_accuracy, attribution_similarity, clean_accuracy
 from attribound.models import Activation, MLPConfig, build
-from attribound.scoring import attacked_accuracy, attribution_similarity, clean_accuracy
 from attribound.training.config import Evaluation
 from attribound.training.evaluation import evaluate
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.training.log import EvaluationRecord, Log, Meter, StepRecord
 
 

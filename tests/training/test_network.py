@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from attribound import models
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
+from attribound.basics.whole_files import sha256_of
 from attribound.training.config import WarmStart
 from attribound.training.network import check_fit, first_network
-from attribound.whole_files import sha256_of
 from training_runs import same
 
 

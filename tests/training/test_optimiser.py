@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.training.optimiser import SGD, Adam
 
 

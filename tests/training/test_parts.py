@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.training.config import Data
 from attribound.training.parts import batch_count, batch_rows, load_parts
 from attribound.training.seeds import derived

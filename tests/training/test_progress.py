@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from attribound.scoring import Mean, Similarity
+from attribound.metrics import Mean, Similarity
 from attribound.training import progress
 from attribound.training.log import EvaluationRecord, StepRecord
 from attribound.training.progress import Lines, LiveTable, Nothing, display

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.training import OBJECTIVES
 from attribound.training.config import Ball, Cadence, Data, Evaluation, TrainingConfig
 from attribound.training.objectives import AT, TRADES

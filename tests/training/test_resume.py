@@ -13,7 +13,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.training import loop as loop_module
 from attribound.training.config import TrainingConfig
 from attribound.training.objectives import CE

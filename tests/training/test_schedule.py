@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.optim import lr_scheduler
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.training.config import WarmUp
 from attribound.training.schedule import Constant, Cosine, MultiStep, OneCycle
 

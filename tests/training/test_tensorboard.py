@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.training.tensorboard import EventFiles
 from attribound.training.trainer import Hardware, train
 from training_runs import config, records

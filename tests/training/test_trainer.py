@@ -13,9 +13,9 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from attribound import models
+from attribound.basics.errors import InputError
 from attribound.data import arrays, load
-from attribound.errors import InputError
-from attribound.scoring import clean_accuracy
+from attribound.metrics import clean_accuracy
 from attribound.training import loop as loop_module
 from attribound.training.config import Cadence, TrainingConfig
 from attribound.training.finite import NotFiniteError

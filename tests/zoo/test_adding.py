@@ -9,7 +9,7 @@ import torch
 
 import tiny_zoo
 from attribound import models, zoo
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.training import CE
 from attribound.training.config import Data, Evaluation, TrainingConfig, WarmStart
 from attribound.training.trainer import train

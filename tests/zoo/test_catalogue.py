@@ -8,7 +8,7 @@ import torch
 import attribound as ab
 import tiny_zoo
 from attribound import zoo
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.models import build
 from attribound.zoo import places
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 import tiny_zoo
-from attribound.errors import InputError
-from attribound.scoring import Mean, Share
+from attribound.basics.errors import InputError
+from attribound.metrics import Mean, Share
 from attribound.zoo import markdown
 from attribound.zoo.leaderboard import SORTS, cells, how, hows, rows, to_csv
 

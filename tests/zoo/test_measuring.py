@@ -8,8 +8,8 @@ import torch
 import attribound as ab
 import tiny_zoo
 from attribound import zoo
+from attribound.metrics import Mean, Share, attacked_accuracy, attribution_similarity
 from attribound.models import build
-from attribound.scoring import Mean, Share, attacked_accuracy, attribution_similarity
 from attribound.zoo.comparison import Difference, compare
 from attribound.zoo.measuring import images_of
 

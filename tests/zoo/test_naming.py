@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.zoo.naming import check_describes, check_name, unknown
 
 KNOWN = ("fashion-mnist/at", "fashion-mnist/trades-igr", "mnist/at")

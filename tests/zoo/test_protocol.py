@@ -7,7 +7,7 @@ import torch
 
 import attribound as ab
 from attribound.attacks import IFIA, PGD, TopK
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.zoo.protocol import PROTOCOLS, Ball, Explanation, protocol_of
 from cases import tabular
 

@@ -14,10 +14,10 @@ import torch
 from typer.testing import CliRunner
 
 from attribound import zoo
+from attribound.basics.errors import InputError
+from attribound.basics.toml_files import read_toml
 from attribound.cli.app import app
-from attribound.errors import InputError
 from attribound.models import config_from_json
-from attribound.toml_files import read_toml
 from attribound.training.reading import read_config, to_json
 from attribound.zoo import places
 from attribound.zoo.naming import check_describes

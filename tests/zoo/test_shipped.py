@@ -8,8 +8,8 @@ import pytest
 
 import shared
 from attribound import data, models, zoo
-from attribound.scoring import clean_accuracy
-from attribound.whole_files import sha256_of
+from attribound.basics.whole_files import sha256_of
+from attribound.metrics import clean_accuracy
 from attribound.zoo.measuring import FIRST
 from attribound.zoo.naming import check_describes
 from attribound.zoo.places import PACKAGED

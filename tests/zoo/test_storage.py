@@ -5,7 +5,7 @@ import json
 import pytest
 
 import tiny_zoo
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.zoo.storage import (
     read_card,
     to_json,

@@ -13,11 +13,11 @@ from torch import Tensor
 from attribound.attacks.engine import Search
 from attribound.attacks.objectives import Problem
 from attribound.attributions import Attribution
-from attribound.attributions.inputs import Target, check_inputs
 from attribound.balls import LpBall
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
+from attribound.basics.tensors import angle_degrees, norm, per_example
+from attribound.networks.inputs import Target, check_inputs
 from attribound.results import Attacked
-from attribound.tensors import angle_degrees, norm, per_example
 
 
 class Interrupted(KeyboardInterrupt):

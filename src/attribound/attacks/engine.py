@@ -13,8 +13,8 @@ from torch import Tensor
 from attribound.attacks.objectives import MapObjective, Objective, Problem
 from attribound.attacks.steps import LinearOptimum, Start, StepRule
 from attribound.balls import LpBall
-from attribound.errors import InputError
-from attribound.tensors import per_example
+from attribound.basics.errors import InputError
+from attribound.basics.tensors import per_example
 
 Keep = Literal["last", "best", "best_label_kept"]
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attribound.attacks.objectives import MapObjective
-from attribound.errors import InputError
-from attribound.tensors import dot, norm
+from attribound.basics.errors import InputError
+from attribound.basics.tensors import dot, norm
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
 from attribound.attributions import Attribution, Classifier
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

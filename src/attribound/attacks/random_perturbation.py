@@ -9,8 +9,8 @@ from torch import Tensor
 from attribound.attacks.attack import Attack, judge
 from attribound.attacks.randomness import on_sphere
 from attribound.attributions import Attribution
-from attribound.attributions.inputs import Target, check_inputs
 from attribound.balls import LpBall
+from attribound.networks.inputs import Target, check_inputs
 from attribound.results import Attacked
 
 

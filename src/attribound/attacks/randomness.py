@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attribound.balls import LpBall
-from attribound.tensors import norm, per_example
+from attribound.basics.tensors import norm, per_example
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], npt.NDArray[np.float64]]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from attribound.attacks.objectives import Problem
 from attribound.attacks.randomness import in_ball, normal
 from attribound.balls import LpBall, unit_maximiser
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.spectral import SpectralSolver
 
 

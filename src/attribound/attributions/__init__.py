@@ -2,13 +2,13 @@
 
 from attribound.attributions.base import Attribution, Linearization, ModelAttribution
 from attribound.attributions.captum import from_captum
-from attribound.attributions.classifier import Classifier
 from attribound.attributions.fidelity import fidelity
 from attribound.attributions.function import FunctionAttribution
 from attribound.attributions.input_x_gradient import InputXGradient
 from attribound.attributions.integrated_gradients import IntegratedGradients
 from attribound.attributions.saliency import Saliency
 from attribound.attributions.smooth_grad import SmoothGrad
+from attribound.networks.classifier import Classifier
 
 __all__ = [
     "Attribution",

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attribound.attributions.classifier import Classifier
-from attribound.attributions.inputs import Target, check_inputs
+from attribound.networks.classifier import Classifier
+from attribound.networks.inputs import Target, check_inputs
 from attribound.operators import LinearOperator
 
 Model = Classifier | Callable[[Tensor], Tensor]

@@ -8,11 +8,11 @@ from typing import Any
 from torch import Tensor
 
 from attribound.attributions.base import ModelAttribution
-from attribound.attributions.classifier import Classifier
 from attribound.attributions.input_x_gradient import InputXGradient
 from attribound.attributions.integrated_gradients import IntegratedGradients
 from attribound.attributions.saliency import Saliency
-from attribound.errors import ModelError
+from attribound.basics.errors import ModelError
+from attribound.networks.classifier import Classifier
 
 _QUADRATURES = {
     "riemann_right": "riemann_right",

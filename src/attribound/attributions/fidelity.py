@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from attribound.attributions.base import Attribution
-from attribound.attributions.classifier import Classifier
-from attribound.attributions.inputs import check_inputs
 from attribound.attributions.saliency import Saliency
+from attribound.basics.tensors import angle_degrees, norm, ratio
+from attribound.networks.classifier import Classifier
+from attribound.networks.inputs import check_inputs
 from attribound.results import Fidelity
-from attribound.tensors import angle_degrees, norm, ratio
 
 Model = Callable[[Tensor], Tensor]
 

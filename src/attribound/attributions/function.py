@@ -9,15 +9,15 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attribound.attributions.base import Attribution, Linearization, Model
-from attribound.attributions.classifier import GIB, Classifier, differentiate, saved_bytes
-from attribound.attributions.inputs import Target, check_targets
-from attribound.attributions.probe import (
+from attribound.basics.errors import InputError, ModelError
+from attribound.networks.classifier import GIB, Classifier, differentiate, saved_bytes
+from attribound.networks.inputs import Target, check_targets
+from attribound.networks.probe import (
     probe_adjoint,
     probe_derivative,
     probe_determinism,
     probe_separation,
 )
-from attribound.errors import InputError, ModelError
 from attribound.operators import Block, BlockOperator, LinearOperator
 
 Function = Callable[[Tensor, Tensor], Tensor]

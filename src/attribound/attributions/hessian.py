@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attribound.attributions.classifier import Classifier, second_derivative
+from attribound.networks.classifier import Classifier, second_derivative
 from attribound.operators import Block, BlockOperator, LinearOperator
 
 #: Points evaluated together. A CPU gains nothing beyond this; an accelerator wants more.

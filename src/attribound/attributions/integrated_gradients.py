@@ -9,10 +9,10 @@ from torch import Tensor
 
 from attribound.attributions.base import Attribution, Linearization, Model, ModelAttribution
 from attribound.attributions.hessian import Path, mean_gradient, mean_gradient_and_hessian
-from attribound.attributions.inputs import Target, check_inputs
 from attribound.attributions.quadrature import rule
 from attribound.attributions.scaled import ScaledGradientJacobian
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
+from attribound.networks.inputs import Target, check_inputs
 
 
 class IntegratedGradients(ModelAttribution):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 
 Rule = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 

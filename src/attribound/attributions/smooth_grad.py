@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from attribound.attributions.base import Model
-from attribound.attributions.classifier import Classifier
 from attribound.attributions.function import FunctionAttribution
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
+from attribound.networks.classifier import Classifier
 
 
 class SmoothGrad(FunctionAttribution):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attribound.tensors import ratio
+from attribound.basics.tensors import ratio
 
 
 def cosine_and_degrees(deviation: Tensor, attribution_norm: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from attribound.basics.errors import AttriboundError
 from attribound.cli import audit, calibrate, compare, paper, report, runs, train, zoo
-from attribound.errors import AttriboundError
 
 UNUSABLE = 2
 INTERRUPTED = 130

@@ -15,16 +15,16 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from attribound.errors import InputError
-from attribound.evaluation.atomic import StorageError
-from attribound.evaluation.audit import audit as run_audit
-from attribound.evaluation.engines import Engine, LocalEngine, RayEngine
-from attribound.evaluation.manifest import Manifest
-from attribound.evaluation.settings import CLAIMS, parse_settings
-from attribound.evaluation.store import Run, is_run
-from attribound.evaluation.summary import Summary, summarise, totals
+from attribound.auditing.audit import audit as run_audit
+from attribound.auditing.engines import Engine, LocalEngine, RayEngine
+from attribound.auditing.manifest import Manifest
+from attribound.auditing.settings import CLAIMS, parse_settings
+from attribound.auditing.store import Run, is_run
+from attribound.auditing.summary import Summary, summarise, totals
+from attribound.basics.errors import InputError
+from attribound.basics.toml_files import read_toml
+from attribound.basics.whole_files import StorageError
 from attribound.report import console as table_of
-from attribound.toml_files import read_toml
 
 BROKEN, FAILED, NOT_STORED, INTERRUPTED = 1, 3, 4, 130
 _WIDE = 160  # a file or a pipe has no width to fit

@@ -10,13 +10,13 @@ from typing import Annotated
 
 import typer
 
+from attribound.auditing.calibrating import BASES, FromRun
+from attribound.auditing.store import Run
 from attribound.balls import LpBall
-from attribound.calibration import Calibration
-from attribound.errors import InputError
-from attribound.evaluation.atomic import storing
-from attribound.evaluation.calibrating import BASES, FromRun
-from attribound.evaluation.store import Run
-from attribound.tables import render
+from attribound.basics.errors import InputError
+from attribound.basics.tables import render
+from attribound.basics.whole_files import storing
+from attribound.bounding.calibrated import Calibration
 
 
 def calibrate(

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from attribound.errors import InputError
-from attribound.evaluation.engines import LocalEngine
+from attribound.auditing.engines import LocalEngine
+from attribound.basics.errors import InputError
 from attribound.report.paper.plan import SHIPPED, Plan
 from attribound.report.paper.registry import ITEMS, Item
 from attribound.report.paper.runs import Runs

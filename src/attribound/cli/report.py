@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from attribound.errors import InputError
-from attribound.evaluation.store import Run
-from attribound.evaluation.summary import summarise
+from attribound.auditing.store import Run
+from attribound.auditing.summary import summarise
+from attribound.basics.errors import InputError
 from attribound.report import console, export, figures, write_html
 
 #: Formats by the ending of a file.

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attribound.errors import AttriboundError, InputError
-from attribound.evaluation.store import Run, is_run
+from attribound.auditing.store import Run, is_run
+from attribound.basics.errors import AttriboundError, InputError
 
 _WIDE = 200  # a file or a pipe has no width to fit
 _HEADER = ("run", "samples", "model", "data", "attributions", "balls", "created", "state")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from attribound import zoo
-from attribound.toml_files import read_toml
+from attribound.basics.toml_files import read_toml
 from attribound.training.config import TrainingConfig
 from attribound.training.directory import Directory
 from attribound.training.files import read_json

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from attribound import zoo
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.zoo import leaderboard
 from attribound.zoo.adding import add as add_model
 from attribound.zoo.comparison import Difference, compare

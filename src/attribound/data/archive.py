@@ -9,7 +9,7 @@ import tarfile
 import zlib
 from pathlib import Path
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 
 
 def read_members(path: Path, digest: str, pattern: str) -> dict[str, bytes]:

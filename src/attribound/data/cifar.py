@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attribound.basics.errors import InputError
 from attribound.data.examples import InMemory
-from attribound.errors import InputError
 
 _PIXELS = 3 * 32 * 32
 _TRAINING = [f"data_batch_{number}" for number in range(1, 6)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from attribound.basics.packages import package
 from attribound.data.examples import InMemory
-from attribound.data.packages import package
 from attribound.data.splits import Split, hold_out
 
 

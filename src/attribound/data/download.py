@@ -21,7 +21,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from attribound.data.packages import package
+from attribound.basics.packages import package
 from attribound.data.registry import Official
 
 _CHUNK = 2**16

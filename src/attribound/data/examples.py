@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Subset
 
-from attribound.errors import InputError, MemoryLimitError
+from attribound.basics.errors import InputError, MemoryLimitError
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
+from attribound.basics.errors import InputError
 from attribound.data.images import Encoded, Frame, Images, common_frame
 from attribound.data.splits import Split, hold_out, whole
-from attribound.errors import InputError
 
 _SUFFIXES = (".jpg", ".jpeg", ".png")
 #: Which folders hold a part, in order of preference.

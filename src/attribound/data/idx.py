@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attribound.basics.errors import InputError
 from attribound.data.examples import InMemory, numbered_classes
-from attribound.errors import InputError
 
 _UNSIGNED_BYTE = 0x08
 

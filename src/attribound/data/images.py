@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attribound.basics.errors import InputError
+from attribound.basics.packages import package
 from attribound.data.examples import Examples
-from attribound.data.packages import package
-from attribound.errors import InputError
 
 if TYPE_CHECKING:
     from typing_extensions import Self

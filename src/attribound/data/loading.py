@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from attribound.basics.errors import InputError
 from attribound.data.examples import Examples
 from attribound.data.folder import image_folder
 from attribound.data.idx import idx_examples, read_idx
@@ -12,7 +13,6 @@ from attribound.data.named import NAMES, named
 from attribound.data.npz import read_npz
 from attribound.data.parquet import parquet_files, read_parquet
 from attribound.data.splits import Split
-from attribound.errors import InputError
 
 
 def load(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from attribound.basics.errors import InputError
 from attribound.data.archive import read_members
 from attribound.data.cifar import cifar_examples
 from attribound.data.digits import digits
@@ -28,7 +29,6 @@ from attribound.data.registry import (
 from attribound.data.sample import NAME as SAMPLE
 from attribound.data.sample import fashion_mnist_sample
 from attribound.data.splits import Split
-from attribound.errors import InputError
 
 NAMES = ("digits", SAMPLE, *IDX_SETS, "cifar10", "flowers17", "imagenet")
 

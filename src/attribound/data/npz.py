@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from attribound.basics.errors import InputError
 from attribound.data.examples import InMemory
 from attribound.data.splits import Split, whole
 from attribound.data.values import array_examples
-from attribound.errors import InputError
 
 _VALUES = ("x", "X", "images", "data", "features")
 _LABELS = ("y", "labels", "target", "targets")

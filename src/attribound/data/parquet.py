@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from attribound.basics.errors import InputError
 from attribound.data.examples import Examples, numbered_classes
 from attribound.data.images import Encoded, Images, common_frame, no_images
 from attribound.data.splits import Split, whole
 from attribound.data.values import array_examples, label_numbers
-from attribound.errors import InputError
 
 _LABELS = ("label", "labels", "target", "y", "class")
 _IMAGES = ("image", "img")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from attribound.basics.errors import InputError
 from attribound.data.download import fetch
 from attribound.data.registry import Official
-from attribound.errors import InputError
 
 
 def data_directory(root: str | Path | None = None) -> Path:

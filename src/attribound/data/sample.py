@@ -6,11 +6,11 @@ from importlib import resources
 
 import numpy as np
 
+from attribound.basics.errors import InputError
 from attribound.data.examples import InMemory
 from attribound.data.registry import IDX_SETS
 from attribound.data.splits import Split
 from attribound.data.values import array_examples
-from attribound.errors import InputError
 
 NAME = "fashion-mnist-sample"
 _FILES = resources.files("attribound.data") / "samples"

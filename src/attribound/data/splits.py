@@ -9,8 +9,8 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
+from attribound.basics.errors import InputError
 from attribound.data.examples import Examples
-from attribound.errors import InputError
 
 Split = Literal["train", "test"]
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.models.mlp import MLP
 from attribound.models.normalisation import Normalisation, Normalised
 from attribound.models.resnet import ResNet18, Stem

@@ -11,10 +11,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from attribound.errors import InputError, ModelError
+from attribound.basics.errors import InputError, ModelError
+from attribound.basics.whole_files import write_whole
 from attribound.models.config import Config, build, config_from_json, normalised
 from attribound.models.normalisation import Normalised
-from attribound.whole_files import write_whole
 
 #: The key of the config, as JSON text, in the metadata of the file.
 KEY = "attribound.config"

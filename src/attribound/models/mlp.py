@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from torch import nn
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.models.settings import SOFTPLUS, is_count
 
 

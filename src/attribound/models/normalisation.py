@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.models.settings import is_finite
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.models.settings import SOFTPLUS, Pooling, check_choice, check_count, check_pooling
 
 Stem = Literal["cifar", "imagenet"]

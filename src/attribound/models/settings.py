@@ -9,7 +9,7 @@ from typing import Literal
 
 from torch import nn
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 
 Pooling = Literal["average", "max"]
 

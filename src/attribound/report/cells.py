@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from attribound.bounding.sensitivity import RANGE_CERTIFICATE
+from attribound.bounding.first_order.sensitivity import RANGE_CERTIFICATE
 from attribound.report.claims import MOVES, Moves, present
 from attribound.report.radius import Values
 

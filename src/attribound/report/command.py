@@ -6,8 +6,8 @@ import json
 import math
 import re
 
-from attribound.evaluation.audited import GIVEN
-from attribound.evaluation.store import Run
+from attribound.auditing.audited import GIVEN
+from attribound.auditing.store import Run
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 #: Lines of settings can't end the file early: no TOML line consists of this word.
@@ -28,8 +28,8 @@ def command(run: Run) -> str:
         settings = {name: value for name, value in settings.items() if name not in given}
         last = [
             "# then in Python, with the objects that the program had:",
-            "from attribound.evaluation.audit import audit",
-            "from attribound.toml_files import read_toml",
+            "from attribound.auditing.audit import audit",
+            "from attribound.basics.toml_files import read_toml",
             f'audit({model}, {data}, out="runs/again", **read_toml("audit.toml"))',
         ]
     else:

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 from scipy import stats
 
-from attribound.errors import InputError
-from attribound.evaluation.store import Run
+from attribound.auditing.store import Run
+from attribound.basics.errors import InputError
 from attribound.report.cells import Cell, groups
 from attribound.report.claims import CLAIMS
 from attribound.report.radius import Values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attribound.evaluation.manifest import Manifest
+from attribound.auditing.manifest import Manifest
 
 
 def conditions(manifest: Manifest) -> list[str]:

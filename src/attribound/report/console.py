@@ -6,8 +6,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from attribound.evaluation.store import Run
-from attribound.evaluation.summary import summarise
+from attribound.auditing.store import Run
+from attribound.auditing.summary import summarise
 from attribound.report.conditions import conditions
 from attribound.report.summary_table import summary_table
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from attribound.errors import InputError
-from attribound.evaluation.atomic import storing, write_whole
-from attribound.evaluation.store import Run
-from attribound.evaluation.summary import summarise
+from attribound.auditing.store import Run
+from attribound.auditing.summary import summarise
+from attribound.basics.errors import InputError
+from attribound.basics.whole_files import store_whole, storing
 from attribound.report.summary_table import summary_table
 
 
@@ -119,7 +119,7 @@ def export(run: Run, format: str, path: str | os.PathLike[str]) -> Path:
     place = Path(path)
     with storing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(place, FORMATS[format](run))
+    store_whole(place, FORMATS[format](run))
     return place
 
 

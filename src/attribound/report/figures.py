@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from attribound.data.packages import package
-from attribound.evaluation.atomic import storing, write_whole
-from attribound.evaluation.store import Run
+from attribound.auditing.store import Run
+from attribound.basics.packages import package
+from attribound.basics.whole_files import store_whole, storing
 from attribound.report.cells import Group, groups
 from attribound.report.claims import CLAIMS, Moves
 from attribound.report.radius import bound_at
@@ -54,7 +54,7 @@ def figures(run: Run, folder: str | os.PathLike[str]) -> list[Path]:
                 axes.legend(fontsize=7)
             for kind in KINDS:
                 path = place / f"{number}-{_slug(group)}-{name}.{kind}"
-                write_whole(path, _file(drawn, kind))
+                store_whole(path, _file(drawn, kind))
                 written.append(path)
     return written
 

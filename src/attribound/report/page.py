@@ -11,10 +11,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from attribound.data.packages import package
-from attribound.evaluation.atomic import storing, write_whole
-from attribound.evaluation.store import Run
-from attribound.evaluation.summary import summarise
+from attribound.auditing.store import Run
+from attribound.auditing.summary import summarise
+from attribound.basics.packages import package
+from attribound.basics.whole_files import store_whole, storing
 from attribound.report.cells import Group, groups
 from attribound.report.claims import CLAIMS
 from attribound.report.command import command
@@ -41,7 +41,7 @@ def write_html(run: Run, path: str | os.PathLike[str] | None = None) -> Path:
     place = run.path / "report.html" if path is None else Path(path)
     with storing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(place, render(run).encode())
+    store_whole(place, render(run).encode())
     return place
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attribound.data.packages import package
+from attribound.basics.packages import package
 
 Array = NDArray[np.float64]
 

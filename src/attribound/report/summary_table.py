@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attribound.evaluation.summary import AttackSummary, BrokenShare, ClaimSummary, Summary
+from attribound.auditing.summary import AttackSummary, BrokenShare, ClaimSummary, Summary
+from attribound.basics.tables import cell
 from attribound.report.claims import CLAIMS, present
-from attribound.tables import cell
 
 CAPTION = (
     "Deviations and angles are means over samples, angles over those that are limited; "

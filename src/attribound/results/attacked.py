@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from attribound.basics.tables import columns, render
 from attribound.results.claims import Claim
-from attribound.tables import columns, render
 
 
 @dataclass(frozen=True, eq=False)

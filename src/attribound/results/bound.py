@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attribound.basics.tables import cell, columns, render
+from attribound.basics.tensors import ratio
 from attribound.results.claims import Claim, Status
 from attribound.results.spectral import Bracket
-from attribound.tables import cell, columns, render
-from attribound.tensors import ratio
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from attribound.basics.tables import cell, render
 from attribound.results.bound import Bound
 from attribound.results.claims import Claim
-from attribound.tables import cell, render
 
 
 @dataclass(frozen=True, eq=False, repr=False)

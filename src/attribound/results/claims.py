@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 
 
 class Claim(str, enum.Enum):

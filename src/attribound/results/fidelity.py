@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from attribound.tables import render
+from attribound.basics.tables import render
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from attribound.basics.tables import cell, columns, render
+from attribound.basics.tensors import ratio
 from attribound.results.claims import Claim, Status
-from attribound.tables import cell, columns, render
-from attribound.tensors import ratio
 
 
 @dataclass(frozen=True, eq=False)

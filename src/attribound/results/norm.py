@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from attribound.basics.tables import columns, render
 from attribound.results.claims import Status
 from attribound.results.spectral import Bracket
-from attribound.tables import columns, render
 
 
 @dataclass(frozen=True, eq=False)

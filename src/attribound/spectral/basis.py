@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attribound.errors import ModelError
+from attribound.basics.errors import ModelError
 
 
 class Basis:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
+from attribound.basics.tensors import dot, per_example
 from attribound.operators import LinearOperator
-from attribound.tensors import dot, per_example
 
 
 @dataclass(frozen=True, eq=False)

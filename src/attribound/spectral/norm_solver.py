@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from attribound.balls import unit_maximiser
-from attribound.errors import InputError, ModelError
+from attribound.basics.errors import InputError, ModelError
+from attribound.basics.tensors import round_up
 from attribound.operators import DenseOperator, LinearOperator, dense
 from attribound.results import Bracket, NormEstimate, Status
 from attribound.spectral.dual_certificate import certificate, dense_certificate, weights
@@ -19,7 +20,6 @@ from attribound.spectral.mixing import mixing
 from attribound.spectral.rounding import Attained, ascend, attained, best_of, hyperplanes
 from attribound.spectral.solver import SpectralSolver
 from attribound.spectral.surrogate import nystroem, promising, refine
-from attribound.tensors import round_up
 
 _POINTS = 64  # model evaluations at once while a matrix is built
 # What costs no products is done until it gains nothing more.

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from attribound.balls import unit_maximiser
+from attribound.basics.tensors import norm, per_example
 from attribound.operators import LinearOperator
-from attribound.tensors import norm, per_example
 
 #: Steps of the ascent; its starts are local optima already, or nearly.
 _ASCENTS = 2

@@ -8,13 +8,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
+from attribound.basics.tensors import round_up
 from attribound.operators import LinearOperator
 from attribound.results import Bracket, SpectralEstimate, Status
 from attribound.spectral.golub_kahan import GolubKahan
 from attribound.spectral.lanczos import Lanczos
 from attribound.spectral.upper_estimate import log_component
-from attribound.tensors import round_up
 
 #: Outward margin of the upper estimate for rounding, in units of the machine precision.
 _ROUNDING = 64

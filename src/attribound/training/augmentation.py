@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 
 _SHIFT = 4
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.models.settings import is_finite
 
 

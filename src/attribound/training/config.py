@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from attribound.balls import L2Ball, LinfBall, LpBall
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.models.settings import check_choice, check_count
 from attribound.training.checks import check_positive
 from attribound.training.objective import Objective

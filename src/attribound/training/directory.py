@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from filelock import FileLock, Timeout
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.training.files import read_json, write_json
 
 _SHOWN = 5

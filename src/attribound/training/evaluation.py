@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from attribound.attacks import IFIA, PGD, TopK
 from attribound.attributions import IntegratedGradients
 from attribound.balls import LpBall
-from attribound.errors import ModelError
-from attribound.frozen import frozen
-from attribound.scoring import Similarity, attacked_accuracy, attribution_similarity, clean_accuracy
-from attribound.smoothing import smooth
+from attribound.basics.errors import ModelError
+from attribound.metrics import Similarity, attacked_accuracy, attribution_similarity, clean_accuracy
+from attribound.networks import smooth
+from attribound.networks.frozen import frozen
 from attribound.training.config import Evaluation
 
 

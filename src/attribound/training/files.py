@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from attribound.errors import InputError
-from attribound.whole_files import write_whole
+from attribound.basics.errors import InputError
+from attribound.basics.whole_files import write_whole
 
 
 def write_json(path: Path, document: object) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attribound.errors import ModelError
-from attribound.scoring import eval_mode
+from attribound.basics.errors import ModelError
+from attribound.networks.modes import eval_mode
 from attribound.training.objective import Objective
 from attribound.training.step import Step
 

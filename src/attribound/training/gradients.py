@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 
-from attribound.attributions.classifier import differentiate
-from attribound.attributions.fast_derivatives import FastDerivatives
 from attribound.attributions.hessian import Path
 from attribound.attributions.quadrature import rule
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.models.settings import is_finite
+from attribound.networks.classifier import differentiate
+from attribound.networks.fast_derivatives import FastDerivatives
 
 #: From logits ``(batch, classes)`` and labels to one number an example.
 Score = Callable[[Tensor, Tensor], Tensor]

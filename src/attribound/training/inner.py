@@ -13,9 +13,9 @@ from attribound.attacks.objectives import Objective as Climbed
 from attribound.attacks.objectives import Problem
 from attribound.attacks.steps import Ascend, InBall, Start
 from attribound.attributions import Saliency
-from attribound.frozen import frozen
 from attribound.models.settings import check_count
-from attribound.scoring.modes import eval_mode
+from attribound.networks.frozen import frozen
+from attribound.networks.modes import eval_mode
 from attribound.training.checks import check_positive
 from attribound.training.objective import Objective
 from attribound.training.step import Step

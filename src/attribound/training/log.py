@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from attribound.errors import InputError
-from attribound.scoring import Similarity
+from attribound.basics.errors import InputError
+from attribound.metrics import Similarity
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from attribound import models
 from attribound.data import arrays
-from attribound.scoring import eval_mode
+from attribound.networks.modes import eval_mode
 from attribound.training.augmentation import crop_flip, crop_flip_draws
 from attribound.training.batch_loss import BatchLoss
 from attribound.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from attribound.attributions.hessian import Path
 from attribound.attributions.quadrature import rule
-from attribound.tensors import norm
+from attribound.basics.tensors import norm
 from attribound.training.gradients import along, loss
 
 

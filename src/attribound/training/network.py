@@ -12,12 +12,12 @@ from safetensors import safe_open
 from torch import nn
 
 from attribound import models
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
+from attribound.basics.whole_files import sha256_of
 from attribound.models.config import ARCHITECTURES
 from attribound.models.files import KEY
 from attribound.training.config import WarmStart
 from attribound.training.seeds import derived
-from attribound.whole_files import sha256_of
 
 #: The architecture for a shape, unless another is asked for; an MLP for any other.
 _FITTING: dict[tuple[int, ...], str] = {(1, 28, 28): "small_cnn", (3, 32, 32): "resnet18"}

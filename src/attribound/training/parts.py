@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attribound.basics.errors import InputError
 from attribound.data import Examples, Split, load, split
-from attribound.errors import InputError
 from attribound.training.config import Data
 from attribound.training.seeds import generator
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from attribound.errors import InputError
-from attribound.toml_files import toml_value
+from attribound.basics.errors import InputError
+from attribound.basics.toml_files import toml_value
 from attribound.training.config import TrainingConfig
 from attribound.training.objective import Objective
 from attribound.training.registry import OBJECTIVES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.training.objective import Objective
 from attribound.training.objectives import (
     ART,

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.training.checks import check_positive
 from attribound.training.settings import check_fraction
 

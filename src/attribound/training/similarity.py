@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attribound.tensors import dot
+from attribound.basics.tensors import dot
 
 
 def cosine(a: Tensor, b: Tensor) -> Tensor:

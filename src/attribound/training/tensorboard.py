@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from attribound.data.packages import package
+from attribound.basics.packages import package
 from attribound.training.log import Record
 
 

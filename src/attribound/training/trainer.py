@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from attribound import models
-from attribound.data.packages import package
+from attribound.basics.packages import package
+from attribound.basics.whole_files import sha256_of
 from attribound.training.config import TrainingConfig
 from attribound.training.directory import Directory, versions
 from attribound.training.files import read_json, write_json
@@ -21,7 +22,6 @@ from attribound.training.loop import Loop, Run
 from attribound.training.network import Start, check_fit, first_network
 from attribound.training.parts import Parts, load_parts
 from attribound.training.reading import to_json
-from attribound.whole_files import sha256_of
 
 
 @dataclass(frozen=True)

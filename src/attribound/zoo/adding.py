@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any
 
+from attribound.basics.errors import InputError
+from attribound.basics.whole_files import sha256_of, write_whole
 from attribound.data import NAMES
-from attribound.errors import InputError
 from attribound.models import load
-from attribound.whole_files import sha256_of, write_whole
 from attribound.zoo.measuring import images_of, measure
 from attribound.zoo.naming import check_describes
 from attribound.zoo.protocol import Protocol, protocol_of

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from torch import nn
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
+from attribound.basics.whole_files import sha256_of
 from attribound.models import config_from_json
 from attribound.models import load as load_network
-from attribound.whole_files import sha256_of
 from attribound.zoo.naming import check_name, unknown
 from attribound.zoo.places import find, own_directory, places
 from attribound.zoo.record import Card

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attribound.scoring import Mean, Share
+from attribound.metrics import Mean, Share
 from attribound.zoo.record import Measured
 
 #: How many standard errors two measurements may be apart.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import groupby
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.zoo.comparison import numbers
 from attribound.zoo.record import Card
 

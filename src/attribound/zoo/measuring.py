@@ -7,7 +7,7 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from attribound import data
-from attribound.scoring import (
+from attribound.metrics import (
     attacked_accuracy,
     attribution_similarity,
     beginning_with,

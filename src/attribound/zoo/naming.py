@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Collection
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 
 _NAME = re.compile(r"([a-z0-9][a-z0-9-]*)/([a-z0-9][a-z0-9-]*)")
 

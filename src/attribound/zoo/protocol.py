@@ -11,7 +11,7 @@ from torch import nn
 from attribound.attacks import IFIA, PGD, TopK
 from attribound.attributions import Attribution, Classifier, IntegratedGradients, Saliency
 from attribound.balls import LpBall
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 
 _ORDERS = {"l1": 1.0, "l2": 2.0, "linf": math.inf}
 

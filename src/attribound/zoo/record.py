@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from attribound.errors import InputError
-from attribound.scoring import Share, Similarity
+from attribound.basics.errors import InputError
+from attribound.metrics import Share, Similarity
 from attribound.zoo.naming import check_name
 from attribound.zoo.protocol import Protocol
 

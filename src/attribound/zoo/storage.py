@@ -7,8 +7,8 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from attribound.errors import InputError
-from attribound.whole_files import write_whole
+from attribound.basics.errors import InputError
+from attribound.basics.whole_files import write_whole
 from attribound.zoo.record import Card
 
 

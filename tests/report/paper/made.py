@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from attribound.evaluation.rows import attacks_in, schema, table
+from attribound.auditing.rows import attacks_in, schema, table
 from attribound.report.paper.items import RunSpec
 from attribound.report.paper.plan import Plan
 from attribound.report.paper.runs import Runs

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from attribound.evaluation.rows import schema, table
+from attribound.auditing.rows import schema, table
 from attribound.report.paper import cost, registry
 from attribound.report.paper.items import COST, RunSpec
 from attribound.report.paper.runs import Runs

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attribound.evaluation.sources import load_model
-from attribound.evaluation.strict import parse
+from attribound.auditing.sources import load_model
+from attribound.auditing.strict import parse
 from attribound.report.paper.items import RunSpec
 from attribound.report.paper.networks import cifar10_resnet18, imagenet_resnet18
 from attribound.report.paper.plan import Plan

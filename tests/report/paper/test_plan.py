@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.report.paper.items import RunSpec
 from attribound.report.paper.plan import SHIPPED, Plan
 from attribound.report.paper.values import RADII, radius

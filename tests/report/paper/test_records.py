@@ -6,13 +6,13 @@ import math
 
 import pytest
 import torch
+from evaluation import tiny
 
 import attribound as ab
-from attribound.errors import InputError
-from attribound.evaluation.settings import AuditSettings, BallSettings, SaliencySettings
+from attribound.auditing.settings import AuditSettings, BallSettings, SaliencySettings
+from attribound.basics.errors import InputError
 from attribound.report.paper import records
 from attribound.report.paper.records import MEASUREMENTS, measure_record, read_record
-from evaluation import tiny
 
 SETTINGS = AuditSettings(
     model="evaluation.tiny:build",

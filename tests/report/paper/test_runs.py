@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attribound.evaluation.atomic import StorageError
-from attribound.evaluation.audit import audit
-from attribound.evaluation.strict import parse
+from attribound.auditing.audit import audit
+from attribound.auditing.strict import parse
+from attribound.basics.whole_files import StorageError
 from attribound.report.paper import runs as module
 from attribound.report.paper.items import RunSpec
 from attribound.report.paper.plan import Plan

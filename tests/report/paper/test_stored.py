@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.report.paper.items import RunSpec
 from attribound.report.paper.stored import figures_markdown, tables_markdown, verdicts_markdown
 from attribound.report.paper.tables import ITEMS, grid

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attribound.evaluation.atomic import storing, write_whole
+from attribound.basics.whole_files import store_whole, storing
 from attribound.report.exports import escape_latex
 from attribound.report.paper.numbers import Numbers
 
@@ -180,7 +180,7 @@ def write_all(folder: Path, files: Mapping[str, str]) -> list[Path]:
     with storing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        write_whole(folder / name, f"{text}\n".encode())
+        store_whole(folder / name, f"{text}\n".encode())
     return [folder / name for name in files]
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribound.evaluation.rows import attacks_in
+from attribound.auditing.rows import attacks_in
 
 Values = npt.NDArray[np.float64]
 #: What a cell can say; None where there is nothing to say it from.

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from attribound.auditing.protocols import complete
+from attribound.auditing.settings import AuditSettings, parse_settings
+from attribound.auditing.strict import Strict, check, parse
+from attribound.basics.errors import InputError
+from attribound.basics.toml_files import read_toml
 from attribound.data.places import data_directory
-from attribound.errors import InputError
-from attribound.evaluation.protocols import complete
-from attribound.evaluation.settings import AuditSettings, parse_settings
-from attribound.evaluation.strict import Strict, check, parse
 from attribound.report.paper.items import AUDITS, COST, RECORDS, RunSpec
-from attribound.toml_files import read_toml
 
 #: The plan that is used unless another is named.
 SHIPPED = Path(__file__).with_name("plan.toml")

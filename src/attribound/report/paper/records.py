@@ -19,18 +19,18 @@ from torch import Tensor
 
 from attribound.attacks import AttributionAscent, RandomPerturbation
 from attribound.attributions import Attribution
+from attribound.auditing.audited import Samples, samples_of
+from attribound.auditing.manifest import column_types, schema_of
+from attribound.auditing.measure import Batch, Subject
+from attribound.auditing.parts import Parts
+from attribound.auditing.settings import AuditSettings, dump_settings
 from attribound.balls import LinfBall
-from attribound.bounding import eta
-from attribound.bounding.dense_limit import matrices
-from attribound.errors import InputError
-from attribound.evaluation.atomic import storing, write_whole
-from attribound.evaluation.audited import Samples, samples_of
-from attribound.evaluation.manifest import column_types, schema_of
-from attribound.evaluation.measure import Batch, Subject
-from attribound.evaluation.parts import Parts
-from attribound.evaluation.settings import AuditSettings, dump_settings
+from attribound.basics.errors import InputError
+from attribound.basics.tensors import norm
+from attribound.basics.whole_files import store_whole, storing
+from attribound.bounding.first_order import eta
+from attribound.bounding.first_order.dense_limit import matrices
 from attribound.spectral import NormSolver
-from attribound.tensors import norm
 
 RECORD = "record.json"
 PARTS = "parts"
@@ -173,7 +173,7 @@ def measure_record(kind: str, settings: AuditSettings, folder: Path) -> None:
     with storing(place):
         (folder / PARTS).mkdir(parents=True, exist_ok=True)
     if not place.is_file():
-        write_whole(place, f"{json.dumps(document, indent=1)}\n".encode())
+        store_whole(place, f"{json.dumps(document, indent=1)}\n".encode())
     elif json.loads(place.read_text(encoding="utf-8")) != document:
         raise InputError(
             f"record {folder}",

@@ -11,12 +11,12 @@ import pyarrow as pa
 from rich.console import Console
 
 from attribound import zoo
-from attribound.errors import AttriboundError, InputError
-from attribound.evaluation.atomic import StorageError
-from attribound.evaluation.audit import audit
-from attribound.evaluation.engines import Engine
-from attribound.evaluation.settings import AuditSettings, dump_settings
-from attribound.evaluation.store import Run, is_run
+from attribound.auditing.audit import audit
+from attribound.auditing.engines import Engine
+from attribound.auditing.settings import AuditSettings, dump_settings
+from attribound.auditing.store import Run, is_run
+from attribound.basics.errors import AttriboundError, InputError
+from attribound.basics.whole_files import StorageError
 from attribound.report.paper.items import RECORDS, RunSpec
 from attribound.report.paper.plan import Plan
 from attribound.report.paper.records import RECORD, measure_record, read_record

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from attribound.errors import InputError
+from attribound.basics.errors import InputError
 from attribound.report.paper import cost, verdicts
 from attribound.report.paper.figures.items import ITEMS as FIGURES
 from attribound.report.paper.grid import Grid

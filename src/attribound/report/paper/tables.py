@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from attribound.evaluation.settings import IFIASettings, PGDSettings
+from attribound.auditing.settings import IFIASettings, PGDSettings
 from attribound.report.paper.grid import Block, Column, Grid, Group, Row
 from attribound.report.paper.items import DATA, METHODS, MODELS, Item, RunSpec
 from attribound.report.paper.lookup import Place, Protocol, models_of, numbers, title_of

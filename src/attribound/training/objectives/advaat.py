@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from attribound.attacks.objectives import Objective as Climbed
-from attribound.scoring.modes import eval_mode
+from attribound.networks.modes import eval_mode
 from attribound.training.checks import check_positive
 from attribound.training.gradients import IG, loss
 from attribound.training.groups import Climb, groups, mean_over_examples

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, softplus
 
 from attribound.attacks.objectives import Objective as Climbed
-from attribound.attributions.classifier import differentiate
-from attribound.kinks import find_kinks
 from attribound.models.settings import check_count
-from attribound.scoring.modes import eval_mode
-from attribound.smoothing import smooth
+from attribound.networks import smooth
+from attribound.networks.classifier import differentiate
+from attribound.networks.kinks import find_kinks
+from attribound.networks.modes import eval_mode
 from attribound.training.checks import check_positive
 from attribound.training.gradients import smooth_logits, target_logit
 from attribound.training.groups import Climb, mean_over_examples

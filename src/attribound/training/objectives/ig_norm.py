@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from attribound.attacks.objectives import Objective as Climbed
 from attribound.attributions.quadrature import rule
-from attribound.scoring.modes import eval_mode
+from attribound.networks.modes import eval_mode
 from attribound.training.checks import check_positive
 from attribound.training.groups import Climb, mean_over_examples
 from attribound.training.inner import Adversarial

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from attribound.scoring.modes import eval_mode
+from attribound.networks.modes import eval_mode
 from attribound.training.checks import check_positive
 from attribound.training.gradients import IG
 from attribound.training.groups import mean_over_examples

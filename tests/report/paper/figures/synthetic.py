@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from attribound.evaluation.rows import MAPS_SCHEMA, schema, table
+from attribound.auditing.rows import MAPS_SCHEMA, schema, table
 from attribound.report.paper.items import RunSpec
 from attribound.report.paper.plan import Plan
 from attribound.report.paper.records import MEASUREMENTS

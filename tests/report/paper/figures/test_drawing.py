@@ -5,7 +5,7 @@ import re
 import matplotlib as mpl
 import pytest
 
-from attribound.evaluation.atomic import StorageError
+from attribound.basics.whole_files import StorageError
 from attribound.report.paper.figures import drawing
 from attribound.report.paper.items import METHODS
 from report.paper.figures.synthetic import texts

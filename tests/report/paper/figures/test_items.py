@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attribound.evaluation.atomic import StorageError
+from attribound.basics.whole_files import StorageError
 from attribound.report.paper.figures import ITEMS
 from attribound.report.paper.figures import items as module
 from attribound.report.paper.figures.jacobian import DenseJacobian

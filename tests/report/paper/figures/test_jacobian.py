@@ -8,8 +8,8 @@ import torch
 
 import attribound as ab
 import cases
-from attribound.evaluation.measure import Batch
-from attribound.evaluation.settings import AuditSettings, IGSettings
+from attribound.auditing.measure import Batch
+from attribound.auditing.settings import AuditSettings, IGSettings
 from attribound.models import MLP
 from attribound.report.paper.figures import jacobian as module
 from attribound.report.paper.figures.jacobian import (

@@ -10,8 +10,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from attribound.data.packages import package
-from attribound.evaluation.atomic import storing, write_whole
+from attribound.basics.packages import package
+from attribound.basics.whole_files import store_whole, storing
 from attribound.report.paper.items import METHODS
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     written = []
     for kind in KINDS:
         path = folder / f"{name}.{kind}"
-        write_whole(path, _bytes(figure, kind))
+        store_whole(path, _bytes(figure, kind))
         written.append(path)
     return written
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attribound.data.packages import package
+from attribound.basics.packages import package
 from attribound.report.paper.figures.drawing import PAGE, blank, note, nothing, styled
 from attribound.report.paper.figures.jacobian import DenseJacobian, Matrix
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from attribound.attacks import AttributionAscent
 from attribound.attributions import Attribution, IntegratedGradients
 from attribound.balls import L2Ball
-from attribound.bounding import first_order
-from attribound.errors import InputError
-from attribound.mean_value import mean_value_bound
+from attribound.basics.errors import InputError
+from attribound.bounding.first_order import first_order
+from attribound.bounding.mean_value import mean_value_bound
 from attribound.models import MLP
 from attribound.report.paper.figures.drawing import (
     BLUE,

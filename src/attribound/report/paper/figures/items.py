@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribound.errors import AttriboundError
-from attribound.evaluation.atomic import StorageError
+from attribound.basics.errors import AttriboundError
+from attribound.basics.whole_files import StorageError
 from attribound.report.paper.figures.drawing import plain, save, title_of
 from attribound.report.paper.figures.examples import choose, draw_examples
 from attribound.report.paper.figures.gaps import Gaps, draw_gaps, gaps_of

@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from attribound.attributions import Attribution
-from attribound.bounding.dense_limit import matrices
-from attribound.errors import InputError
-from attribound.evaluation.atomic import storing, write_whole
-from attribound.evaluation.audited import samples_of
-from attribound.evaluation.measure import Batch
-from attribound.evaluation.protocols import complete
-from attribound.evaluation.settings import AuditSettings, dump_settings
-from attribound.evaluation.subject import Subject
+from attribound.auditing.audited import samples_of
+from attribound.auditing.measure import Batch
+from attribound.auditing.protocols import complete
+from attribound.auditing.settings import AuditSettings, dump_settings
+from attribound.auditing.subject import Subject
+from attribound.basics.errors import InputError
+from attribound.basics.whole_files import store_whole, storing
+from attribound.bounding.first_order.dense_limit import matrices
 
 Matrix = NDArray[np.float32]
 _ABOUT = b"attribound.jacobian"
@@ -110,7 +110,7 @@ def write_jacobian(found: DenseJacobian, path: Path) -> None:
     pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
     with storing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, memoryview(buffer.getvalue()))
+    store_whole(path, memoryview(buffer.getvalue()))
 
 
 def read_jacobian(path: Path) -> DenseJacobian:

@@ -1,0 +1,172 @@
+"""Audit a model on data: every sample bounded and attacked, in a run that survives."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from torch import nn
+
+from attribound.auditing.audited import (
+    Data,
+    Model,
+    Samples,
+    own_copy,
+    ranged,
+    samples_of,
+    settings_of,
+    subject_of,
+)
+from attribound.auditing.engines import Engine, LocalEngine, Work
+from attribound.auditing.manifest import Manifest, column_types
+from attribound.auditing.measure import Batch, Measured, Subject, failed, measure
+from attribound.auditing.progress import Watcher, nothing, shown
+from attribound.auditing.rows import MAPS_SCHEMA, schema
+from attribound.auditing.settings import AuditSettings, dump_settings
+from attribound.auditing.sources.loaded import file_details
+from attribound.auditing.store import Run
+from attribound.basics.errors import ModelError
+from attribound.bounding.calibrated.provenance import installed_version
+
+_PACKAGES = ("torch", "numpy", "pyarrow")
+
+
+def audit(
+    model: Model,
+    data: Data | None = None,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    engine: Engine | None = None,
+    progress: bool | Console = False,
+    **settings: Any,
+) -> Run:
+    """Bound and attack the attributions of ``model`` on every sample; the run has the rows.
+
+    Args:
+        model: ``zoo:NAME``, ``MODULE:FACTORY``, a file, a module, or complete settings.
+        data: a name, a path, examples, or a pair ``(x, labels)`` of tensors.
+        out: folder of the run; None for one that goes with the ``Run``.
+        resume: go on with the run in ``out``, if it has the same settings, model and data.
+        engine: where it is computed; by default in this process.
+        progress: show it on standard error, or on that console.
+        settings: of :class:`~attribound.auditing.settings.AuditSettings`; attributions may
+            be texts (``"ig:steps=50"``) and balls ``LpBall`` values, which are taken as they are:
+            cubes of images without a range have none, unlike those of other settings.
+
+    The rows follow from settings, model and data alone, timings aside (and the number of
+    threads, in the last digits). A sample that fails is recorded with its error. Killed at
+    any moment, it can be resumed with the same rows as if it had not been.
+
+    Raises:
+        AttriboundError: something given is unusable, or the run could not be stored.
+    """
+    whole = settings_of(model, data, settings)
+    module = own_copy(model) if isinstance(model, nn.Module) else None
+    subject = subject_of(whole, module)
+    samples = samples_of(data, whole)
+    whole = ranged(whole, data, samples)
+    subject = Subject.of(whole, subject.model, subject.name, subject.details)
+    subject.refuse_kinks(samples.batch(0).x)
+    manifest = _manifest(subject, samples)
+    run = Run.resume(out, manifest) if resume and out is not None else Run.create(out, manifest)
+    recipe = Recipe(whole, manifest.model["fingerprint"], str(Path.cwd()), module)
+    work = Work(
+        measure=partial(measure, subject),
+        prepare=recipe,
+        batch=samples.batch,
+        failed=lambda number, reason: failed(whole, samples.batch(number), reason),
+    )
+    with run, ExitStack() as stack:
+        watch: Watcher = nothing
+        if progress:
+            console = Console(stderr=True) if progress is True else progress
+            ready = sum(manifest.size(number) for number in run.done())
+            watch = stack.enter_context(shown(console, len(samples), run.table(), ready))
+        results = stack.enter_context(closing((engine or LocalEngine()).run(work, run.missing())))
+        for number, measured in results:
+            run.write(number, measured)
+            watch(manifest.size(number), measured.rows)
+    return run
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a worker gets the subject: by the settings, or the module itself where it was given.
+
+    Attributes:
+        settings: complete.
+        fingerprint: of the model that the audit began with.
+        folder: that paths in the settings start from.
+        module: None if the settings name it.
+    """
+
+    settings: AuditSettings
+    fingerprint: str
+    folder: str
+    module: nn.Module | None
+
+    def __call__(self) -> Callable[[Batch], Measured]:
+        """The measurement; for a model that changed meanwhile a ``ModelError``."""
+        with suppress(OSError):  # another machine may not have this folder
+            os.chdir(self.folder)
+        subject = subject_of(self.settings, self.module)
+        if subject.fingerprint != self.fingerprint:
+            raise ModelError(
+                f"model {subject.name}",
+                expected=f"the one the audit began with ({self.fingerprint})",
+                got=f"another in a worker ({subject.fingerprint})",
+                remedy="do not change files during an audit; every machine needs the same ones",
+            )
+        return partial(measure, subject)
+
+
+def _manifest(subject: Subject, samples: Samples) -> Manifest:
+    settings = subject.settings
+    radii = sum(len(ball.epsilons) for ball in settings.balls)
+    examples = samples.examples
+    return Manifest(
+        settings=dump_settings(settings),
+        model={"name": subject.name, **subject.details, "fingerprint": subject.fingerprint},
+        data={
+            "name": examples.name,
+            "fingerprint": samples.fingerprint,
+            "classes": list(examples.classes),
+            "shape": list(examples.shape),
+            "examples": len(examples),
+        },
+        versions=_versions(),
+        samples=len(samples),
+        batch=samples.size,
+        rows_per_sample=len(settings.attributions) * radii,
+        columns=column_types(schema(settings)),
+        map_columns=column_types(MAPS_SCHEMA),
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        inputs=_inputs(settings),
+    )
+
+
+def _inputs(settings: AuditSettings) -> dict[str, str]:
+    """SHA-256 of the calibrations, which the settings only name."""
+    if settings.calibration is None:
+        return {}
+    place = Path(settings.calibration)
+    files = sorted(place.glob("*.json")) if place.is_dir() else [place]
+    return {file.name: file_details(file)["sha256"] for file in files}
+
+
+def _versions() -> dict[str, str]:
+    found = {"attribound": installed_version()}
+    for name in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return {**found, "python": platform.python_version(), "platform": platform.platform()}

@@ -1,0 +1,203 @@
+"""What an audit is given, in whatever form, as settings, a model and examples."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from attribound.auditing.fingerprints import data_fingerprint
+from attribound.auditing.measure import Batch
+from attribound.auditing.protocols import complete
+from attribound.auditing.settings import (
+    AuditSettings,
+    BallSettings,
+    dump_settings,
+    parse_settings,
+)
+from attribound.auditing.sources import chosen, load_data
+from attribound.auditing.subject import Subject
+from attribound.balls import LpBall
+from attribound.basics.errors import InputError
+from attribound.data import Examples
+from attribound.data.examples import InMemory, numbered_classes
+
+#: Names in the settings that stand for objects a program has at hand.
+GIVEN = "given:"
+
+Model = AuditSettings | str | nn.Module
+Data = str | Examples | tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The examples an audit takes, in a fixed order, cut into batches.
+
+    Attributes:
+        examples: all of the data.
+        indices: of those that are taken.
+        size: of a batch; the last has the rest.
+    """
+
+    examples: Examples
+    indices: Tensor
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def batch(self, number: int) -> Batch:
+        """Batch ``number``, read now."""
+        own = self.indices[number * self.size : (number + 1) * self.size]
+        return Batch(number, own, self.examples.read(own), self.examples.labels[own])
+
+    @property
+    def fingerprint(self) -> str:
+        """Recognises the samples, however they are cut."""
+        return data_fingerprint(self.examples.select(self.indices))
+
+
+def settings_of(model: Model, data: Data | None, options: Mapping[str, Any]) -> AuditSettings:
+    """The complete settings; what is at hand as an object is named ``given:...`` there.
+
+    Raises:
+        InputError: they contradict each other, or something is unknown.
+    """
+    if isinstance(model, AuditSettings):
+        document = dump_settings(model)
+        if data is not None:
+            document["data"] = _data_name(data)
+    else:
+        if data is None:
+            raise InputError(
+                "data",
+                expected="a name, a path, examples or a pair (x, labels)",
+                got="nothing",
+                remedy="say what to audit the model on",
+            )
+        given = isinstance(model, nn.Module)
+        name = f"{GIVEN}{type(model).__name__}" if given else str(model)
+        document = {"model": name, "data": _data_name(data)}
+    return complete(parse_settings({**document, **_plain(options)}))
+
+
+def ranged(settings: AuditSettings, data: Data | None, samples: Samples) -> AuditSettings:
+    """``settings`` with the range of the data in cubes that have none, if they ask for it.
+
+    Known is that of images from :mod:`attribound.data`, which are in [0, 1]; tensors of a
+    program and rows of features may have any value.
+    """
+    images = not isinstance(data, tuple) and len(samples.examples.shape) == 3
+    if settings.value_range != "data" or not images:
+        return settings
+    balls = tuple(
+        replace(each, low=0.0, high=1.0) if each.norm == "linf" and each.unlimited else each
+        for each in settings.balls
+    )
+    return replace(settings, balls=balls)
+
+
+def own_copy(model: nn.Module) -> nn.Module:
+    """A copy to move and set to eval mode: what a program has at hand stays as it is."""
+    return copy.deepcopy(model)
+
+
+def samples_of(data: Data | None, settings: AuditSettings) -> Samples:
+    """The samples that the settings take of the data.
+
+    Raises:
+        InputError: there are none, or the data is unusable.
+    """
+    if data is None or isinstance(data, str):
+        if settings.data.startswith(GIVEN):
+            raise _not_given("data", "a name or a path", settings.data)
+        examples = load_data(settings.data, settings.split)
+    elif settings.split is not None:
+        raise InputError(
+            "split",
+            expected="none, with data that is given as an object",
+            got=repr(settings.split),
+            remedy="give the part you want",
+        )
+    else:
+        examples = data if isinstance(data, Examples) else _in_memory(data)
+    indices = chosen(len(examples), settings.limit, settings.seed, settings.skip)
+    if not len(indices):
+        raise InputError(
+            "data",
+            expected="at least one example",
+            got=f"none in {settings.data!r}"
+            + (f" after skipping {settings.skip} of {len(examples)}" if settings.skip else ""),
+            remedy="check the path, the split and skip",
+        )
+    return Samples(examples, indices, settings.batch)
+
+
+def subject_of(settings: AuditSettings, module: nn.Module | None) -> Subject:
+    """The model that was given as an object, or else the one the settings name.
+
+    Raises:
+        InputError: the settings name an object that is not there.
+    """
+    if module is not None:
+        return Subject.of(settings, module, settings.model.removeprefix(GIVEN))
+    if settings.model.startswith(GIVEN):
+        raise _not_given("model", "a name, a factory or a file", settings.model)
+    return Subject.load(settings)
+
+
+def ball_settings(balls: Iterable[LpBall]) -> tuple[BallSettings, ...]:
+    """Balls as settings: those of one norm and range together."""
+    radii: dict[tuple[float, float | None, float | None], list[float]] = {}
+    for ball in balls:
+        radii.setdefault((ball.p, ball.low, ball.high), []).append(ball.epsilon)
+    return tuple(
+        BallSettings(f"l{p:g}", tuple(epsilons), low, high)
+        for (p, low, high), epsilons in radii.items()
+    )
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with balls given as such made settings; one alone is a list of one."""
+    plain = dict(options)
+    balls, attributions = plain.get("balls"), plain.get("attributions")
+    if isinstance(balls, LpBall):
+        balls = (balls,)
+    if isinstance(balls, Sequence) and balls and all(isinstance(b, LpBall) for b in balls):
+        plain["balls"] = ball_settings(balls)
+        # Such a ball without limits says that there are none.
+        plain.setdefault("value_range", "none")
+    if isinstance(attributions, str):
+        plain["attributions"] = (attributions,)
+    return plain
+
+
+def _not_given(subject: str, expected: str, name: str) -> InputError:
+    return InputError(
+        subject,
+        expected=expected,
+        got=repr(name),
+        remedy="this was an object in a program: give the same object again",
+    )
+
+
+def _data_name(data: Data) -> str:
+    if isinstance(data, str):
+        return data
+    return f"{GIVEN}{data.name if isinstance(data, Examples) else 'tensors'}"
+
+
+def _in_memory(data: tuple[Tensor, Tensor]) -> InMemory:
+    pair = isinstance(data, tuple) and len(data) == 2
+    if not pair or not all(isinstance(each, Tensor) for each in data):
+        raise InputError(
+            "data",
+            expected="a name, a path, examples or a pair (x, labels) of tensors",
+            got=f"a {type(data).__name__}",
+            remedy="give x of shape (batch, *features) and integer labels of shape (batch,)",
+        )
+    x, labels = (each.detach().cpu() for each in data)
+    return InMemory("tensors", x, labels, numbered_classes("labels", labels))

@@ -1,0 +1,181 @@
+"""Batches on a Ray cluster, or on this machine through Ray."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from attribound.auditing.engines.work import Measure, Results, Schedule, Work, given_up
+from attribound.auditing.store import Tables
+from attribound.basics.errors import InputError
+from attribound.basics.packages import package
+
+
+@dataclass(frozen=True)
+class RayEngine:
+    """``workers`` Ray actors with ``cpus`` and ``gpus`` each.
+
+    Without ``address`` Ray is started on this machine and stopped at the end; with one
+    (``"auto"``, or ``"ray://host:10001"``) the cluster is used and left as it was. A Ray
+    that the program itself started is used in any case. Without ``workers`` there are as
+    many as the resources allow. An actor that dies, or whose node does, is replaced and
+    its batch tried again, three times in all; then the batch is recorded as failed.
+
+    The rows are those of the local engine with as many threads as ``cpus``. attribound
+    must be installed on every node, and files named in the settings must be visible there;
+    data need not, because batches are sent. Only this process writes the run.
+    """
+
+    address: str | None = None
+    workers: int | None = None
+    cpus: float = 1
+    gpus: float = 0
+    temporary: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise InputError(
+                "workers", expected="at least 1", got=str(self.workers), remedy="give more"
+            )
+        if not self.cpus > 0 or not self.gpus >= 0:
+            raise InputError(
+                "resources of a worker",
+                expected="cpus > 0 and gpus >= 0",
+                got=f"cpus={self.cpus}, gpus={self.gpus}",
+                remedy="fractions share a device, whole numbers reserve it",
+            )
+
+    def run(self, work: Work, numbers: Iterable[int]) -> Results:
+        # Not asked for, not sent: Ray otherwise reports its use to its makers.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        ray = package("ray", extra="ray", purpose="the Ray engine")
+        numbers, ours = list(numbers), not ray.is_initialized()
+        if ours:
+            self._start(ray)
+        crew = _Crew(ray, self, work.prepare)
+        try:
+            yield from _conduct(ray, crew, Schedule(numbers), work, self._size(ray, len(numbers)))
+        finally:
+            crew.stop()
+            if ours:
+                ray.shutdown()
+
+    def _start(self, ray: Any) -> None:
+        here: dict[str, Any] = {"include_dashboard": False}
+        if self.address is None and self.workers is not None:
+            # Ray counts the cores; who asks for more workers than that gets them.
+            here["num_cpus"] = max(os.cpu_count() or 1, int(self.workers * self.cpus + 0.999))
+        if self.temporary is not None:
+            here["_temp_dir"] = self.temporary
+        try:
+            ray.init(
+                address="local" if self.address is None else self.address,
+                logging_level="ERROR",
+                log_to_driver=False,
+                **(here if self.address is None else {}),
+            )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise InputError(
+                f"Ray at {self.address or 'this machine'}",
+                expected="a cluster that answers",
+                got=f"{type(error).__name__}: {error}",
+                remedy="check the address and that 'ray status' works, or leave the address out",
+            ) from error
+
+    def _size(self, ray: Any, batches: int) -> int:
+        """How many actors; more than fit would wait for resources forever."""
+        total = ray.cluster_resources()
+        fits = int(total.get("CPU", 0) / self.cpus)
+        if self.gpus:
+            fits = min(fits, int(total.get("GPU", 0) / self.gpus))
+        if fits < 1:
+            raise InputError(
+                "resources of a worker",
+                expected=f"at most what the cluster has: CPU {total.get('CPU', 0):g}, "
+                f"GPU {total.get('GPU', 0):g}",
+                got=f"cpus={self.cpus}, gpus={self.gpus}",
+                remedy="ask for less, or add nodes",
+            )
+        return min(self.workers or fits, fits, batches)
+
+
+class RayWorker:
+    """What runs inside an actor: load once, then measure batch after batch."""
+
+    def __init__(self, threads: int) -> None:
+        torch.set_num_threads(threads)
+        self._measure: Measure | None = None
+
+    def prepare(self, recipe: Callable[[], Measure]) -> None:
+        """Load the model; apart from ``__init__`` so that its error comes back as it is."""
+        self._measure = recipe()
+
+    def measure(self, batch: Any) -> Tables:
+        assert self._measure is not None
+        return self._measure(batch)
+
+    def process(self) -> int:
+        """The process of this actor on its node."""
+        return os.getpid()
+
+
+class _Crew:
+    """Makes actors and ends them."""
+
+    def __init__(self, ray: Any, engine: RayEngine, recipe: Callable[[], Measure]) -> None:
+        self._ray, self._actors = ray, set[Any]()
+        self._recipe = ray.put(recipe)
+        self._threads = max(1, int(engine.cpus))
+        self._kind = ray.remote(RayWorker).options(
+            num_cpus=engine.cpus, num_gpus=engine.gpus, max_restarts=0, max_task_retries=0
+        )
+
+    def __len__(self) -> int:
+        return len(self._actors)
+
+    def hire(self) -> tuple[Any, Any]:
+        """A new actor and the promise that it is ready."""
+        actor = self._kind.remote(self._threads)
+        self._actors.add(actor)
+        return actor, actor.prepare.remote(self._recipe)
+
+    def dismiss(self, actor: Any) -> None:
+        self._actors.discard(actor)
+        self._ray.kill(actor)
+
+    def stop(self) -> None:
+        for actor in list(self._actors):
+            self.dismiss(actor)
+
+
+def _conduct(ray: Any, crew: _Crew, schedule: Schedule, work: Work, size: int) -> Results:
+    """Keep ``size`` actors busy until every batch came out."""
+    promises: dict[Any, tuple[Any, int | None]] = {}
+    while len(schedule) or promises:
+        for _ in range(min(size - len(crew), len(schedule))):
+            actor, ready = crew.hire()
+            promises[ready] = actor, None
+        (kept, *_), _ = ray.wait(list(promises), num_returns=1)
+        actor, number = promises.pop(kept)
+        try:
+            answer = ray.get(kept)
+        except ray.exceptions.RayTaskError as error:
+            raise (error.cause if isinstance(error.cause, Exception) else error) from error
+        except ray.exceptions.RayError as error:
+            crew.dismiss(actor)
+            how = f"in Ray: {type(error).__name__}"
+            if number is None:
+                schedule.unborn(how)
+            elif schedule.died(number):
+                yield number, work.failed(number, given_up(how))
+            continue
+        schedule.born()
+        following = schedule.next()
+        if following is not None:  # before the yield: the actor works while we store
+            promises[actor.measure.remote(work.batch(following))] = actor, following
+        if number is not None:
+            yield number, answer

@@ -1,0 +1,187 @@
+"""``run.json``: what a run is made of, so that only the same can go on with it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from attribound.basics.errors import InputError
+from attribound.basics.whole_files import store_whole
+
+RUN = "run.json"
+FORMAT = "attribound run"
+VERSION = 1
+
+_NEVER_NULL = " not null"
+_LIST = re.compile(r"list<\w+: (\w+)>")
+#: Versions that may change the numbers. The others are stored for the reader only.
+_DECISIVE = ("attribound", "torch")
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything the rows of a run follow from, and the shape they have.
+
+    Attributes:
+        settings: all settings, as JSON has them.
+        model: its name, ``fingerprint`` and details.
+        data: its name, ``fingerprint`` (of the chosen examples), classes and shape.
+        versions: of attribound, torch and what else was installed.
+        samples: how many are audited, in batches of ``batch`` in a fixed order.
+        batch: samples in one part; the last has the rest.
+        rows_per_sample: one for each attribution, norm and epsilon.
+        columns: name and type of every column of the rows, in order.
+        map_columns: the same of the maps.
+        created: when, in UTC.
+        inputs: SHA-256 of other files that decide the rows, such as calibrations.
+    """
+
+    settings: Json
+    model: Json
+    data: Json
+    versions: Json
+    samples: int
+    batch: int
+    rows_per_sample: int
+    columns: Mapping[str, str]
+    map_columns: Mapping[str, str]
+    created: str
+    inputs: Json = field(default_factory=dict)
+
+    @property
+    def batches(self) -> int:
+        """How many parts a finished run has."""
+        return -(-self.samples // self.batch)
+
+    def size(self, number: int) -> int:
+        """How many samples batch ``number`` has."""
+        return min(self.batch, self.samples - number * self.batch)
+
+    @property
+    def identity(self) -> str:
+        """SHA-256 of all that decides the rows; every part carries it."""
+        content = {name: value for name, value in self._content() if name != "created"}
+        content["versions"] = {name: self.versions.get(name) for name in _DECISIVE}
+        content["model"] = self.model["fingerprint"]
+        content["data"] = self.data["fingerprint"]
+        text = json.dumps(content, sort_keys=True, ensure_ascii=True)
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+    def differences(self, other: Manifest) -> list[str]:
+        """What keeps ``other`` from going on with this run, as ``name: stored, now given``."""
+        pairs = [
+            ("settings", self.settings, other.settings),
+            ("model", self.model["fingerprint"], other.model["fingerprint"]),
+            ("data", self.data["fingerprint"], other.data["fingerprint"]),
+            *((name, self.versions.get(name), other.versions.get(name)) for name in _DECISIVE),
+            ("inputs", self.inputs, other.inputs),
+            ("samples", self.samples, other.samples),
+            ("batch", self.batch, other.batch),
+            ("rows per sample", self.rows_per_sample, other.rows_per_sample),
+            ("columns", list(self.columns.items()), list(other.columns.items())),
+            ("map columns", list(self.map_columns.items()), list(other.map_columns.items())),
+        ]
+        return [
+            f"{name} was {_short(old)}, is {_short(new)}"
+            for label, stored, given in pairs
+            for name, old, new in _compare(label, stored, given)
+        ]
+
+    def write(self, folder: Path) -> None:
+        """Store it in ``folder``, whole or not at all."""
+        document = {"format": FORMAT, "format_version": VERSION, "identity": self.identity}
+        text = json.dumps({**document, **dict(self._content())}, indent=1, ensure_ascii=False)
+        store_whole(folder / RUN, f"{text}\n".encode())
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """That of the run in ``folder``.
+
+        Raises:
+            InputError: there is none, or it is damaged or of another version.
+        """
+        path = folder / RUN
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _refusal(path, "no such file") from error
+        except ValueError as error:  # no JSON, or no text
+            raise _refusal(path, f"no JSON: {error}") from error
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise _refusal(path, "another kind of file")
+        if document.get("format_version") != VERSION:
+            raise InputError(
+                str(path),
+                expected=f"format version {VERSION}",
+                got=repr(document.get("format_version")),
+                remedy="use the attribound that wrote it, or audit again",
+            )
+        try:
+            found = cls(**{each.name: document[each.name] for each in fields(cls)})
+            identity = found.identity
+        except (KeyError, TypeError, AttributeError) as error:
+            raise _refusal(path, f"a missing or damaged entry: {error}") from error
+        if identity != document.get("identity"):
+            raise _refusal(path, "entries that were changed since")
+        return found
+
+    def _content(self) -> Iterator[tuple[str, Any]]:
+        for each in fields(self):
+            yield each.name, getattr(self, each.name)
+
+
+def column_types(schema: pa.Schema) -> dict[str, str]:
+    """Name and type of the columns of ``schema``, as text."""
+    return {
+        column.name: f"{column.type}{'' if column.nullable else _NEVER_NULL}" for column in schema
+    }
+
+
+def schema_of(columns: Mapping[str, str]) -> pa.Schema:
+    """The schema that ``column_types`` describes: plain types and lists of these."""
+    return pa.schema(
+        pa.field(name, _type(text.removesuffix(_NEVER_NULL)), not text.endswith(_NEVER_NULL))
+        for name, text in columns.items()
+    )
+
+
+def _type(text: str) -> pa.DataType:
+    inner = _LIST.fullmatch(text)
+    return pa.list_(pa.type_for_alias(inner[1])) if inner else pa.type_for_alias(text)
+
+
+def _compare(name: str, stored: object, given: object) -> Iterator[tuple[str, object, object]]:
+    """The leaves at which two JSON values differ."""
+    if isinstance(stored, Mapping) and isinstance(given, Mapping):
+        for key in dict.fromkeys((*stored, *given)):
+            yield from _compare(f"{name}.{key}", stored.get(key), given.get(key))
+    elif _plain(stored) != _plain(given):
+        yield name, stored, given
+
+
+def _plain(value: object) -> object:
+    """As it is after a trip through JSON, where tuples become lists."""
+    return json.loads(json.dumps(value))
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _refusal(path: Path, reason: str) -> InputError:
+    return InputError(
+        str(path),
+        expected="the description of a run, written by attribound audit",
+        got=reason,
+        remedy="check the path, or audit again into a new folder",
+    )

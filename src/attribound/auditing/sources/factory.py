@@ -1,0 +1,124 @@
+"""Models made by a function of the user: ``module:factory`` with weights from a file."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from attribound.auditing.sources.loaded import LoadedModel, file_details, loaded
+from attribound.auditing.sources.weights import load_weights
+from attribound.basics.errors import InputError, ModelError
+
+_DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+_SPEC = re.compile(rf"({_DOTTED}):({_DOTTED})(?:\?(.*))?", re.DOTALL)
+
+
+def is_factory(spec: str) -> bool:
+    """Whether ``spec`` is of the form ``module:factory`` or ``module:factory?{...}``."""
+    return _SPEC.fullmatch(spec) is not None
+
+
+def load_factory(spec: str, weights: str | None) -> LoadedModel:
+    """What the factory makes, with ``weights`` in it if there are any.
+
+    The current directory is searched for the module first, as ``python -m`` does. Random
+    numbers are drawn from seed 0, so that every process makes the same network.
+    """
+    match = _SPEC.fullmatch(spec)
+    assert match is not None
+    module, attribute, text = match.groups()
+    settings = _settings(text)
+    name = f"{module}:{attribute}"
+    with _current_directory_first(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        factory = _find(module, attribute)
+        try:
+            model = factory(**settings)
+        except Exception as error:
+            raise ModelError(
+                name,
+                expected="a factory that makes a network",
+                got=f"{type(error).__name__}: {error}",
+                remedy='call it without arguments, or give them as JSON: name?{"width": 4}',
+            ) from error
+    if not isinstance(model, nn.Module):
+        raise ModelError(
+            name,
+            expected="a factory that returns a torch.nn.Module",
+            got=type(model).__name__,
+            remedy="return the network itself",
+        )
+    details: dict[str, Any] = {"kind": "factory", "factory": name, "settings": settings}
+    if weights is None:
+        return loaded(model, name, details, ("no weights were given: they are the factory's own",))
+    path = Path(weights).expanduser()
+    notes = load_weights(model, path)
+    return loaded(model, name, {**details, **file_details(path)}, notes)
+
+
+def _settings(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        settings = json.loads(text)
+    except json.JSONDecodeError as error:
+        settings = error
+    if not isinstance(settings, dict):
+        raise InputError(
+            "settings of the factory",
+            expected="a JSON object after '?'",
+            got=f"{text!r}" + (f" ({settings})" if isinstance(settings, ValueError) else ""),
+            remedy='write e.g. nets:build?{"width": 4}, in quotes for the shell',
+        )
+    return settings
+
+
+def _find(module: str, attribute: str) -> Any:
+    try:
+        found = importlib.import_module(module)
+    # Importing runs the user's code, which may fail in any way.
+    except Exception as error:
+        raise InputError(
+            module,
+            expected="a module that can be imported",
+            got=f"{type(error).__name__}: {error}",
+            remedy=f"run it where `python -c 'import {module}'` works",
+        ) from error
+    try:
+        factory = reduce(getattr, attribute.split("."), found)
+    except AttributeError as error:
+        raise InputError(
+            f"{module}:{attribute}",
+            expected="the name of a function or class in the module",
+            got=str(error),
+            remedy="check the spelling",
+        ) from error
+    if isinstance(factory, nn.Module) or not callable(factory):
+        raise InputError(
+            f"{module}:{attribute}",
+            expected="a function or class that makes the network",
+            got=f"a {type(factory).__name__}",
+            remedy="write a function that returns it",
+        )
+    return factory
+
+
+@contextmanager
+def _current_directory_first() -> Iterator[None]:
+    before = list(sys.path)
+    sys.path.insert(0, os.getcwd())
+    try:
+        yield
+    finally:
+        sys.path[:] = before

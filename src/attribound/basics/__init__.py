@@ -1,0 +1,1 @@
+"""What everything else is made with: errors, tensors, tables, files."""

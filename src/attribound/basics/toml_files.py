@@ -1,0 +1,43 @@
+"""Settings in TOML."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from attribound.basics.errors import InputError
+
+_toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """The document in a TOML file.
+
+    Raises:
+        InputError: there is no such file, or it is not TOML.
+    """
+    try:
+        document: dict[str, Any] = _toml.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, _toml.TOMLDecodeError) as error:
+        raise InputError(
+            str(path),
+            expected="a TOML file",
+            got=f"{type(error).__name__}: {error}",
+            remedy="check path and syntax",
+        ) from error
+    return document
+
+
+def toml_value(text: str) -> object:
+    """A value as TOML has it, or the text itself: a name needs no quotes.
+
+    >>> toml_value("[1, 2]"), toml_value("adam")
+    ([1, 2], 'adam')
+    """
+    try:
+        value: object = _toml.loads(f"value = {text}")["value"]
+    except _toml.TOMLDecodeError:
+        return text
+    return value

@@ -1,0 +1,122 @@
+"""Calibrations as JSON files that people can read."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from attribound.balls import LpBall
+from attribound.basics.errors import InputError
+from attribound.basics.whole_files import write_whole
+from attribound.bounding.calibrated.conformal import Scores, check_alpha, conformal_factor
+from attribound.bounding.calibrated.provenance import Provenance
+from attribound.results import Claim
+
+FORMAT = "attribound calibration"
+VERSION = 1
+_INFINITE = {"inf": math.inf, "-inf": -math.inf}  # JSON has no infinity
+_BALL = ("epsilon", "p", "low", "high")
+_TEXTS = ("model", "attribution", "target", "base", "attack", "version")
+
+PathLike = str | os.PathLike[str]
+
+
+def save(path: PathLike, alpha: float, scores: Scores, provenance: Provenance) -> None:
+    """Write a calibration, whole or not at all: an interrupted write leaves the old file."""
+    document = {
+        "format": FORMAT,
+        "format_version": VERSION,
+        "alpha": alpha,
+        **{name: getattr(provenance, name) for name in _TEXTS},
+        "ball": {name: _encode(getattr(provenance.ball, name)) for name in _BALL},
+        "claim": provenance.claim.name.lower(),
+        "groups": [
+            {
+                "class": group,
+                "samples": len(own),
+                "factor": _encode(conformal_factor(own, alpha)),
+                "scores": [_encode(score) for score in own],
+            }
+            for group, own in scores.items()
+        ],
+    }
+    write_whole(Path(path), f"{json.dumps(document, indent=1, allow_nan=False)}\n".encode())
+
+
+def load(path: PathLike) -> tuple[float, Scores, Provenance]:
+    """What ``save`` wrote; refuses other files, and those that were changed or cut off."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:  # no JSON, or no text
+        raise _refusal(path, f"no JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise _refusal(path, "another kind of file")
+    if document.get("format_version") != VERSION:
+        raise InputError(
+            f"calibration file {os.fspath(path)}",
+            expected=f"format version {VERSION}",
+            got=repr(document.get("format_version")),
+            remedy="use the attribound that wrote it, or calibrate again",
+        )
+    try:
+        alpha = check_alpha(document["alpha"])
+        return alpha, _scores(document["groups"], alpha), _provenance(document)
+    except KeyError as error:
+        raise _refusal(path, f"no entry {error}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _refusal(path, str(error)) from error
+
+
+def _scores(groups: list[dict[str, Any]], alpha: float) -> Scores:
+    found: Scores = {}
+    for group in groups:
+        label, own = group["class"], tuple(_decode(score) for score in group["scores"])
+        if label is not None and (type(label) is not int or label < 0):
+            raise TypeError(f"class {label!r}")
+        if label in found or not own or list(own) != sorted(own) or own[0] < 0:
+            raise ValueError(f"scores of class {label!r} that are not sorted, positive and single")
+        if len(own) != group["samples"] or conformal_factor(own, alpha) != _decode(group["factor"]):
+            raise ValueError("a factor that is not that of the scores")
+        found[label] = own
+    if not found or (None in found and len(found) > 1):
+        raise ValueError(f"classes {list(found)}")
+    return found
+
+
+def _provenance(document: dict[str, Any]) -> Provenance:
+    texts = {name: document[name] for name in _TEXTS}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise TypeError(f"{text!r} as {name}")
+    ends = {name: document["ball"][name] for name in _BALL}
+    epsilon, p, low, high = (None if v is None else _decode(v) for v in ends.values())
+    if epsilon is None or p is None:
+        raise TypeError("a ball without radius or order")
+    return Provenance(
+        ball=LpBall(epsilon, p, low, high), claim=Claim.named(document["claim"]), **texts
+    )
+
+
+def _encode(value: float | None) -> float | str | None:
+    """A number as JSON has it; floats come back exactly."""
+    return value if value is None or math.isfinite(value) else str(float(value))
+
+
+def _decode(value: object) -> float:
+    if isinstance(value, str) and value in _INFINITE:
+        return _INFINITE[value]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise TypeError(f"{value!r} where a number belongs")
+    return float(value)
+
+
+def _refusal(path: PathLike, reason: str) -> InputError:
+    return InputError(
+        f"calibration file {os.fspath(path)}",
+        expected="a file written by Calibration.save",
+        got=reason,
+        remedy="check the path, or calibrate again and save",
+    )

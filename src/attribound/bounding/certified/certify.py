@@ -1,0 +1,123 @@
+"""Certify how far attributions can move: a bound that holds for every perturbation in the ball."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from rich.progress import track
+from torch import Tensor
+
+from attribound.attributions import Attribution
+from attribound.balls import LpBall
+from attribound.basics.errors import InputError, MemoryLimitError, ModelError
+from attribound.basics.tensors import round_up
+from attribound.bounding.certified.deviation import deviations
+from attribound.bounding.certified.network import Network, unroll
+from attribound.bounding.certified.path import paths
+
+TAYLOR, INTERVAL = "taylor model", "interval propagation"
+
+
+@dataclass(frozen=True)
+class Certified:
+    """How certificates are computed: in float64 on the CPU, one example after the other.
+
+    Attributes:
+        memory_limit: bytes for the dense derivatives of every layer; more is refused.
+        widest: layers of more neurons get by with absolute values of weights, which is
+            looser in deep networks and much quicker.
+        progress: show a progress bar on the terminal.
+    """
+
+    memory_limit: int = 2**32
+    widest: int = 8192
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse limits that allow nothing."""
+        if not (self.memory_limit > 0 and self.widest >= 0):
+            raise InputError(
+                "Certified",
+                expected="memory_limit > 0 and widest >= 0",
+                got=f"memory_limit={self.memory_limit!r}, widest={self.widest!r}",
+                remedy="use e.g. memory_limit=2**32, widest=8192",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Proved bounds: |g(x + delta) - g(x)|_2 <= value for every delta in the ball.
+
+    Of the real function that the weights define; a network evaluated in float32
+    differs from it by its own rounding.
+
+    Attributes:
+        value: per example, in the dtype of x, rounded up.
+        source: "taylor model" or "interval propagation", whichever is smaller.
+        taylor, interval: both values.
+    """
+
+    value: Tensor
+    source: tuple[str, ...]
+    taylor: Tensor
+    interval: Tensor
+
+
+def certify(
+    attribution: Attribution, x: Tensor, ball: LpBall, target: Tensor, method: Certified
+) -> Certificate:
+    """Bound |g(x + delta) - g(x)|_2 over the ball, example by example, rigorously.
+
+    Args:
+        attribution: Saliency, InputXGradient or IntegratedGradients of a network of
+            affine layers, softplus, tanh and sigmoid; others are refused.
+        x: inputs ``(batch, *features)``.
+        ball: any p-norm; a value range is not made use of.
+        target: one label per example.
+        method: limits.
+    """
+    if attribution.classifier is None:
+        raise ModelError(
+            "attribution",
+            expected="Saliency, InputXGradient or IntegratedGradients",
+            got=attribution.name,
+            remedy="certify one of these, or use another bound",
+        )
+    examples = [*paths(attribution, x)]
+    network = unroll(attribution.classifier.model, tuple(x.shape[1:]))
+    check_memory(network, x, method.memory_limit)
+    size = (ball.epsilon, ball.p)
+    taylor, interval = [], []
+    with torch.no_grad():
+        rows = [*zip(examples, target.tolist(), strict=True)]
+        for path, label in track(rows, "certifying", disable=not method.progress):
+            both = deviations(network, path, label, size, method.widest)
+            taylor.append(both[0])
+            interval.append(both[1])
+    bounds = (torch.tensor(values, dtype=torch.float64) for values in (taylor, interval))
+    # Where the computation overflowed nothing is proved: infinity, which is true.
+    finite = (values.nan_to_num(nan=math.inf, posinf=math.inf) for values in bounds)
+    by_taylor, by_interval = (round_up(values, x) for values in finite)
+    first = (by_taylor <= by_interval).tolist()
+    return Certificate(
+        torch.minimum(by_taylor, by_interval),
+        tuple(TAYLOR if better else INTERVAL for better in first),
+        by_taylor,
+        by_interval,
+    )
+
+
+def check_memory(network: Network, x: Tensor, limit: int) -> None:
+    """Refuse dense derivatives of all layers that would not fit."""
+    size = x[0].numel()
+    sizes = [number for stage in network.stages for number in stage.sizes]
+    needed = 8 * size * (2 * sum(network.widths) + 5 * max(sizes) + 10 * size)
+    if needed > limit:
+        raise MemoryLimitError(
+            "certificate",
+            expected=f"at most {limit / 2**30:.3g} GiB",
+            got=f"{needed / 2**30:.3g} GiB for {size} features and {sum(network.widths)} neurons",
+            remedy="raise Certified(memory_limit=...), or use a bound that needs products only",
+        )

@@ -1,0 +1,185 @@
+"""Both bounds of one example, from the expansions at the points of its path.
+
+With A the mean Jacobian, R the mean remainder and D the displacement, the attribution
+moves by D (A delta + R(delta) - R(0)) + delta (g + A delta + R(delta)).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attribound.bounding.certified.composites import Composites
+from attribound.bounding.certified.expansion import dual_order, expand, row_norms
+from attribound.bounding.certified.network import Network
+from attribound.bounding.certified.path import Path
+from attribound.bounding.certified.quadratic import Form
+from attribound.bounding.certified.remainder import enclose
+from attribound.bounding.certified.rounding import SLACK, TINY, up
+from attribound.bounding.certified.taylor import Remainder, componentwise, remainder
+
+_ROUNDS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """Sums over the path of one example; vectors ``(1, d)``, upper values unless said.
+
+    Attributes:
+        gradient, jacobian: computed g and A (transposed).
+        gradient_size: sum of the absolute values of g's parts, for its rounding.
+        jacobian_error: of each component of A, in the dual norm.
+        remainder: of R, times the displacement; forms in the perturbation of x.
+        still: of R(0), times the displacement.
+        component: of each component of R.
+        reach, still_reach: of each component of g, by intervals, in the ball and at x.
+    """
+
+    gradient: Tensor
+    gradient_size: Tensor
+    jacobian: Tensor
+    jacobian_error: Tensor
+    remainder: Remainder
+    still: float
+    component: Tensor
+    reach: Tensor
+    still_reach: Tensor
+
+
+def deviations(
+    network: Network, path: Path, target: int, ball: tuple[float, float], widest: int
+) -> tuple[float, float]:
+    """Upper values of the deviation: by the Taylor model, and by interval propagation."""
+    epsilon, p = ball
+    mean = average(network, path, target, ball, widest)
+    moved, moved_interval = _moving_factor(path, mean, ball) if path.multiplied else (0.0, 0.0)
+    taylor = first_and_second_order(path, mean, epsilon, p) + moved
+    shift = path.displacement.abs() * (mean.reach + mean.still_reach)
+    interval = up(up(shift).norm()).item() + moved_interval
+    return taylor * (1 + SLACK), interval * (1 + SLACK)
+
+
+def average(
+    network: Network, path: Path, target: int, ball: tuple[float, float], widest: int
+) -> Mean:
+    """Sum what the points of the path give."""
+    epsilon, p = ball
+    size = path.x.shape[1]
+    weights = up(path.displacement.abs())
+    zeros = torch.zeros_like(path.x)
+    total = Mean(
+        zeros,
+        zeros,
+        torch.zeros(size, size, dtype=torch.float64),
+        zeros,
+        Remainder(Form.zero(size), Form.zero(size), 0.0, 0.0),
+        0.0,
+        zeros,
+        zeros,
+        zeros,
+    )
+    for node, weight, point in path.points():
+        part = _at(network, path, (node, target, epsilon, p, widest), point, weights)
+        total = _add(total, part, weight, node)
+    return total
+
+
+def _at(
+    network: Network,
+    path: Path,
+    settings: tuple[float, int, float, float, int],
+    point: Tensor,
+    weights: Tensor,
+) -> Mean:
+    node, target, epsilon, p, widest = settings
+    expansion = expand(network, point, path.spread, target, p)
+    slopes = tuple(layer.slope for layer in expansion.layers)
+    radius = node * epsilon * (1 + SLACK)
+    inside = enclose(expansion, radius, Composites(network, slopes, widest))
+    still = enclose(expansion, 0.0, Composites(network, slopes, 0))
+    component = componentwise(expansion, inside) if path.multiplied else torch.zeros_like(point)
+    return Mean(
+        expansion.gradient,
+        expansion.gradient.abs(),
+        expansion.jacobian,
+        expansion.jacobian_error + 4 * SLACK * expansion.jacobian_norm,
+        remainder(expansion, inside, weights, p),
+        remainder(expansion, still, weights, p).constant,
+        component,
+        inside.gradient_reach,
+        still.gradient_reach,
+    )
+
+
+def _add(total: Mean, part: Mean, weight: float, node: float) -> Mean:
+    size = abs(weight)
+    old, new = total.remainder, part.remainder
+    return Mean(
+        total.gradient + weight * part.gradient,
+        total.gradient_size + size * part.gradient_size,
+        total.jacobian + weight * node * part.jacobian,
+        total.jacobian_error + size * node * part.jacobian_error,
+        Remainder(
+            old.quadratic + size * node**2 * new.quadratic,
+            old.cross + size * node**2 * new.cross,
+            old.linear + size * new.linear,
+            old.constant + size * new.constant,
+        ),
+        total.still + size * part.still,
+        total.component + size * part.component,
+        total.reach + size * part.reach,
+        total.still_reach + size * part.still_reach,
+    )
+
+
+def first_and_second_order(path: Path, mean: Mean, epsilon: float, p: float) -> float:
+    """Upper value of |D A delta + g delta| + |D (R(delta) - R(0))| over the ball, jointly.
+
+    |A delta| <= c / 2 + |A delta|^2 / (2 c) for every c > 0 makes one quadratic form of
+    both orders: they need not be largest in the same direction. c and theta are chosen
+    by estimates, the form is bounded by proof.
+    """
+    rest = mean.remainder
+    rows = mean.jacobian * path.displacement
+    error = up(path.displacement.abs() * mean.jacobian_error)
+    if path.multiplied:
+        rows = rows + torch.diag(mean.gradient[0])
+        error = error + 4 * SLACK * mean.gradient_size
+    margin = epsilon * up(error.norm()).item() + rest.constant + mean.still
+    slope = Form.of(rows, torch.ones(rows.shape[1], dtype=torch.float64), p)
+    if slope.mass + rest.quadratic.mass + rest.cross.mass <= TINY or not math.isfinite(slope.mass):
+        return (epsilon * math.sqrt(slope.mass) + rest.linear + margin) * (1 + SLACK)
+    directions = slope.worst(p)
+    theta = 1.0
+    total = slope
+    for _ in range(_ROUNDS):
+        c = max(epsilon * math.sqrt(max(slope.at(directions), 0.0)), 1e-100)
+        spread = epsilon**2 * rest.cross.at(directions)
+        theta = math.sqrt(rest.linear / spread) if spread > 0 and rest.linear > 0 else 1.0
+        theta = min(max(theta, 1e-6), 1e6)
+        total = (1 / (2 * c)) * slope + rest.quadratic + (theta / 2) * rest.cross
+        directions = total.worst(p, directions)
+    curved = epsilon**2 * total.maximum(p) + c / 2 + rest.linear / (2 * theta)
+    return (curved + margin) * (1 + SLACK)
+
+
+def _moving_factor(path: Path, mean: Mean, ball: tuple[float, float]) -> tuple[float, float]:
+    """Upper values of |delta (A delta + R(delta))|, and of |delta g(x + delta)| by intervals.
+
+    |delta w| <= |delta|_inf |w|_2 and <= |delta|_2 |w|_inf.
+    """
+    epsilon, p = ball
+    size = path.x.shape[1]
+    euclidean = epsilon * float(size ** max(0.0, 0.5 - 1 / p))
+    norms = row_norms(mean.jacobian, dual_order(p)) + mean.jacobian_error
+    moved = up(epsilon * norms + mean.component)
+    spectral = Form.of(mean.jacobian, torch.ones(size, dtype=torch.float64), p).maximum(p)
+    error = up(mean.jacobian_error.norm() * epsilon + mean.component.norm()).item()
+    by_size = min(epsilon * math.sqrt(spectral) + error, up(moved.norm()).item())
+    taylor = min(epsilon * by_size, euclidean * moved.max().item())
+    whole = up(mean.gradient_size + mean.reach)
+    interval = min(epsilon * up(whole.norm()).item(), euclidean * whole.max().item())
+    return taylor * (1 + SLACK), interval * (1 + SLACK)

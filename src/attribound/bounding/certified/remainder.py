@@ -1,0 +1,148 @@
+"""What the expansion of a gradient leaves out: enclosures of every neuron over the ball.
+
+For all zeta with |zeta|_p <= radius, at layer l and with the exact J, U of the
+expansion (written for one neuron),
+
+    z = z^ + J zeta + r,       |z - z^| <= reach
+    f(z) = a^ + s (J zeta + r) + t
+    f'(z) = s + c (J zeta + r) + t',    |f'(z) - s| <= slope_reach
+    u = u^ + U zeta + rho,     |u - u^| <= adjoint_reach
+
+    r_{l+1} = W (s r + t) + defect
+    rho_{l-1} = W^T (s rho + u^ (c r + t') + (f'(z) - s)(u - u^)) + defect
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attribound.bounding.certified.activation import Activation
+from attribound.bounding.certified.composites import Composites
+from attribound.bounding.certified.curvature import Curvature, curvature
+from attribound.bounding.certified.expansion import Expansion, Layer
+from attribound.bounding.certified.rounding import up
+
+
+@dataclass(frozen=True, eq=False)
+class Forward:
+    """Of one layer: upper values of |r|, |z - z^|, |t|, |t'| and |f'(z) - s|, ``(1, n)``.
+
+    ``value_error`` and ``slope_error`` are the parts of t and t' that do not shrink
+    with the ball: evaluation and PyTorch's threshold; ``slope_drift`` and
+    ``bend_drift`` are the parts proportional to |z - z^|.
+    """
+
+    remainder: Tensor
+    reach: Tensor
+    curvature: Curvature
+    value_error: Tensor
+    slope_error: Tensor
+    slope_drift: Tensor
+    bend_drift: Tensor
+    value_rest: Tensor
+    slope_rest: Tensor
+    slope_reach: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Backward:
+    """Of one layer: upper values of |rho| and |u - u^|, ``(1, n)``."""
+
+    remainder: Tensor
+    reach: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Enclosure:
+    """Every layer, and the deviation of each component of g by intervals alone, ``(1, d)``."""
+
+    radius: float
+    forward: tuple[Forward, ...]
+    backward: tuple[Backward, ...]
+    gradient_reach: Tensor
+
+
+def enclose(expansion: Expansion, radius: float, composites: Composites) -> Enclosure:
+    """Enclose every neuron for perturbations of dual reach ``radius``; 0 for the point itself."""
+    forward = _forward(expansion, radius, composites)
+    backward, gradient_reach = _backward(expansion, radius, composites, forward)
+    return Enclosure(radius, tuple(forward), backward, gradient_reach)
+
+
+def _forward(expansion: Expansion, radius: float, composites: Composites) -> list[Forward]:
+    stages, activations = expansion.network.stages, expansion.network.activations
+    result: list[Forward] = []
+    sources: list[Tensor] = []
+    chain = torch.zeros((), dtype=torch.float64)
+    for number, (layer, activation) in enumerate(zip(expansion.layers, activations, strict=True)):
+        remainder = layer.z_defect
+        linear = radius * (layer.jacobian_norm + layer.jacobian_error)
+        reach = linear + remainder
+        if result:
+            before, below = result[-1], expansion.layers[number - 1]
+            stage = stages[number].absolute()
+            slope = below.slope.abs()
+            crude = up(stage.linear(slope * before.remainder + before.value_rest))
+            chain = up(stage.linear(slope * chain + sources[-1]))
+            remainder = remainder + composites.forward(number, sources, crude, chain)
+            moved = before.curvature.chord * before.reach + before.value_error
+            reach = torch.minimum(linear + remainder, stage.linear(moved) + layer.z_defect)
+        result.append(_enclose_layer(layer, activation, up(remainder), up(reach)))
+        sources.append(up(result[-1].value_rest + layer.slope.abs() * layer.z_defect))
+    return result
+
+
+def _enclose_layer(
+    layer: Layer, activation: Activation, remainder: Tensor, reach: Tensor
+) -> Forward:
+    bounds = curvature(activation, layer.z, reach)
+    high = layer.z + reach + 1e-9 * (layer.z.abs() + reach)
+    slope_drift, bend_drift = activation.error(1, layer.z), activation.error(2, layer.z)
+    value_error = activation.error(0, layer.z) + activation.switch(0, high)
+    slope_error = slope_drift + activation.switch(1, high)
+    return Forward(
+        remainder=remainder,
+        reach=reach,
+        curvature=bounds,
+        value_error=value_error,
+        slope_error=slope_error,
+        slope_drift=slope_drift,
+        bend_drift=bend_drift,
+        value_rest=up(bounds.bow * reach**2 + slope_drift * reach + value_error),
+        slope_rest=up(bounds.twist * reach**2 + bend_drift * reach + slope_error),
+        slope_reach=up(torch.minimum(bounds.turn * reach, bounds.swing) + slope_error),
+    )
+
+
+def _backward(
+    expansion: Expansion, radius: float, composites: Composites, forward: list[Forward]
+) -> tuple[tuple[Backward, ...], Tensor]:
+    result: list[Backward] = []
+    sources: dict[int, Tensor] = {}
+    crude = chain = interval = torch.zeros((), dtype=torch.float64)
+    for number in range(len(forward) - 1, -1, -1):
+        layer, ahead = expansion.layers[number], forward[number]
+        remainder = reach = layer.adjoint_defect
+        if result:
+            remainder = remainder + composites.backward(number, sources, crude, chain)
+            linear = radius * (layer.hessian_norm + layer.hessian_error)
+            reach = torch.minimum(linear + remainder, interval + layer.adjoint_defect)
+        remainder, reach = up(remainder), up(reach)
+        result.append(Backward(remainder, reach))
+        slope, adjoint = layer.slope.abs(), layer.adjoint.abs()
+        stage = expansion.network.stages[number].absolute()
+        fresh = (
+            adjoint * (layer.bend.abs() * ahead.remainder + ahead.slope_rest)
+            + ahead.slope_reach * reach
+        )
+        sources[number] = up(fresh + slope * layer.adjoint_defect)
+        crude = up(stage.adjoint(up(slope * remainder + fresh)))
+        chain = up(stage.adjoint(up(slope * chain + sources[number])))
+        interval = up(
+            stage.adjoint(up(ahead.slope_reach * adjoint + (slope + ahead.slope_reach) * reach))
+        )
+    # Without any activation g is constant and only its defect is left.
+    return tuple(reversed(result)), up(interval + expansion.gradient_defect)

@@ -1,0 +1,192 @@
+"""The mean-value bound over nested balls.
+
+g(x + delta) - g(x) is the mean over t in [0, 1] of J(x + t delta) delta, and x + t delta
+lies in the ball of radius t epsilon. With S(r) = sup over |z| <= r of the largest
+|J(x + z) delta'| over delta' in the whole ball, the deviation is at most the integral of
+S(t epsilon), and so at most the mean of S(k epsilon / K), k = 1 ... K, because S grows
+with r. K = 1 is the plain mean-value bound.
+
+The theorem is exact; S is searched from below, so that the bound is as good as
+the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from rich.progress import Progress
+from torch import Tensor
+
+from attribound.attacks import Attack, AttributionAscent
+from attribound.attacks.objectives import Problem
+from attribound.attacks.randomness import in_ball
+from attribound.attributions import Attribution
+from attribound.balls import LpBall
+from attribound.basics.errors import InputError, KinkError
+from attribound.bounding.first_order import FirstOrder, first_order
+from attribound.bounding.mean_value.secants import secants
+from attribound.bounding.mean_value.supremum import Climb
+from attribound.bounding.restate import restate
+from attribound.networks.inputs import Target, check_inputs
+from attribound.results import Attacked, Bound, Claim
+
+MEAN_VALUE = "mean value"
+_ROUNDING = 1e-5  # the attack's deviation and ours are rounded differently
+
+
+@dataclass(frozen=True)
+class MeanValue:
+    """How the supremum is searched. More rounds, restarts or attacks can only raise the bound.
+
+    Attributes:
+        shells: K; more are tighter and cost more.
+        rounds: ascent steps from each start.
+        restarts: random starts in each shell, besides one from every attack.
+        attack: run first to seed the search; None to use only attacks that are handed in.
+        first_order: how operator norms are computed.
+        seed: of the random starts.
+        progress: show a progress bar on the terminal.
+    """
+
+    shells: int = 4
+    rounds: int = 2
+    restarts: int = 0
+    attack: Attack | None = field(default_factory=lambda: AttributionAscent(random_starts=2))
+    first_order: FirstOrder = field(default_factory=FirstOrder)
+    seed: int = 0
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a search without shells or with negative effort."""
+        for name, least in {"shells": 1, "rounds": 0, "restarts": 0}.items():
+            if getattr(self, name) < least:
+                raise InputError(
+                    name,
+                    expected=f"{least} or more",
+                    got=repr(getattr(self, name)),
+                    remedy="the defaults are 4 shells, 2 rounds, 0 restarts",
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of the same inputs, targets and ball beforehand.
+
+    Attributes:
+        attacked: results of attacks; the bound is not lower than any of them.
+        first: the first-order bound, which saves computing it.
+    """
+
+    attacked: Sequence[Attacked] = ()
+    first: Bound | None = None
+
+
+def mean_value_bound(
+    attribution: Attribution,
+    x: Tensor,
+    ball: LpBall,
+    target: Target = None,
+    method: MeanValue | None = None,
+    known: Known | None = None,
+) -> Bound:
+    """Bound how far the attribution of each example can move, by the mean value theorem.
+
+    No linearity is assumed. What can fail is the search for the supremum: the claim
+    is "mean-value (searched)". It never lies below the first-order bound nor below an
+    attack in ``known`` or the method's own.
+
+    Args:
+        attribution: g; its network must be smooth.
+        x: inputs ``(batch, *features)``.
+        ball: the perturbations.
+        target: labels to explain; default: the predicted class.
+        method: effort of the search.
+        known: attacks and the first-order bound, if there are any already.
+    """
+    settings = method or MeanValue()
+    x = check_inputs(x)
+    labels = attribution.targets(x, target)
+    known = known or Known()
+    first = known.first or first_order(attribution, x, ball, labels, settings.first_order)
+    attacked = [*known.attacked]
+    if attribution.kinked:
+        raise KinkError(
+            "model",
+            expected="a smooth network: where the attribution jumps there is no mean value theorem",
+            got="one with kinks, let through by allow_kinks",
+            remedy="use attribound.smooth and bound the smooth copy",
+        )
+    if settings.attack is not None:
+        attacked.append(settings.attack(attribution, x, ball, labels))
+    seeds = [_perturbations(found, x, ball) for found in attacked]
+    values, spent = [], []
+    with Progress(disable=not settings.progress) as bar:
+        groups = [*attribution.groups(x)]
+        task = bar.add_task("searching", total=len(groups) * settings.shells)
+        for part, rows in groups:
+            problem = Problem(part, x[rows], labels[rows], part.revalue(x[rows], labels[rows]))
+            segments = [
+                _Segments(problem, [delta[rows] for delta in deltas], settings.shells)
+                for deltas in seeds
+            ]
+            total, products = torch.zeros_like(first.euclidean[rows]), first.products[rows].clone()
+            supremum = first.euclidean[rows]
+            for k in range(settings.shells):
+                starts = [segment.steepest(k) for segment in segments]
+                shell = ball.at_radius(ball.epsilon * (k + 1) / settings.shells)
+                starts += [
+                    shell.project(in_ball(problem.x, shell, settings.seed + i), problem.x)
+                    for i in range(settings.restarts)
+                ]
+                climb = Climb(problem, ball, shell, settings.first_order)
+                for start in starts:
+                    found = climb(start, settings.rounds)
+                    supremum = torch.maximum(supremum, found.value)
+                    products += found.products
+                for segment in segments:
+                    supremum = torch.maximum(supremum, segment.floor(k) * (1 + _ROUNDING))
+                total += supremum
+                bar.advance(task)
+            values.append(total / settings.shells)
+            spent.append(products)
+    return restate(
+        first,
+        torch.cat(values),
+        Claim.MEAN_VALUE,
+        (MEAN_VALUE,) * len(x),
+        torch.cat(spent),
+    )
+
+
+def _perturbations(found: Attacked, x: Tensor, ball: LpBall) -> list[Tensor]:
+    """The perturbation of every trial, checked to be one of these inputs in this ball."""
+    trials = found.trials or (found,)
+    for trial in trials:
+        if trial.delta.shape != x.shape or not bool(ball.contains(trial.delta, 1e-4).all()):
+            raise InputError(
+                "attacked",
+                expected=f"perturbations of shape {tuple(x.shape)} in {ball}",
+                got=f"shape {tuple(trial.delta.shape)}, or outside the ball",
+                remedy="attack the same inputs in the same ball",
+            )
+    return [trial.delta.to(x) for trial in trials]
+
+
+class _Segments:
+    """The segments from x to the perturbed inputs of one attack, cut at the shells."""
+
+    def __init__(self, problem: Problem, deltas: list[Tensor], shells: int) -> None:
+        self._deltas, self._shells = deltas, shells
+        self._rise = torch.stack([secants(problem, delta, shells) for delta in deltas])
+
+    def floor(self, k: int) -> Tensor:
+        """What the supremum in shell ``k`` is at least."""
+        return self._rise[:, k].amax(0)
+
+    def steepest(self, k: int) -> Tensor:
+        """Of each example the point on the sphere of shell ``k`` whose segment rises most there."""
+        points = torch.stack(self._deltas) * ((k + 1) / self._shells)
+        which = self._rise[:, k].argmax(0)
+        return points[which, torch.arange(points.shape[1], device=points.device)]

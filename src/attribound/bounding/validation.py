@@ -1,0 +1,172 @@
+"""Hold a bound against attacks: who exceeded it, by how much, how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attribound.basics.errors import InputError
+from attribound.basics.tables import columns, render
+from attribound.basics.tensors import ratio
+from attribound.results import Attacked, Bound, Claim
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """A bound and the attacks on it, per example and in summary.
+
+    Attributes:
+        bound: what was claimed.
+        deviations: Euclidean deviation of every trial, ``(trials, batch)``.
+        degrees: their angles.
+        labels_kept: whether they kept the label; None without a classifier.
+    """
+
+    bound: Bound
+    deviations: Tensor
+    degrees: Tensor
+    labels_kept: Tensor | None
+
+    @property
+    def mean_deviation(self) -> Tensor:
+        """The paper's hat T_e: mean over trials, per example."""
+        return self.deviations.mean(0)
+
+    @property
+    def mean_degrees(self) -> Tensor:
+        """The paper's hat T_c: mean angle over trials, per example."""
+        return self.degrees.mean(0)
+
+    @property
+    def max_deviation(self) -> Tensor:
+        """What the worst trial attained, per example."""
+        return self.deviations.amax(0)
+
+    @property
+    def max_degrees(self) -> Tensor:
+        """The largest angle attained, per example."""
+        return self.degrees.amax(0)
+
+    @property
+    def above(self) -> Tensor:
+        """Trials above T_e, ``(trials, batch)``."""
+        return self.deviations > self.bound.euclidean
+
+    @property
+    def above_adjusted(self) -> Tensor:
+        """Trials above T'_e, ``(trials, batch)``."""
+        return self.deviations > self.bound.adjusted
+
+    @property
+    def tightness(self) -> Tensor:
+        """Largest deviation attained / T_e, per example; above one where it is broken."""
+        return ratio(self.max_deviation, self.bound.euclidean)
+
+    @property
+    def gap(self) -> Tensor:
+        """T_e minus the mean deviation, per example, as the paper takes it."""
+        return self.bound.euclidean - self.mean_deviation
+
+    @property
+    def summary(self) -> dict[str, float]:
+        """All of it in numbers.
+
+        ``broken`` is the share of examples that some trial moved beyond T_e,
+        ``broken_trials`` the share of trials that did; ``mean_above`` the paper's share
+        of mean deviations outside T_e. ``r`` and ``r_adjusted`` are the paper's minimum
+        gaps, ``r_worst`` the one to the worst trial: negative where the bound is broken.
+        """
+        adjusted = self.bound.adjusted
+        kept = self.labels_kept
+        return {
+            "examples": float(len(self.bound)),
+            "trials": float(len(self.deviations)),
+            "mean_deviation": _mean(self.mean_deviation),
+            "max_deviation": _mean(self.max_deviation),
+            "mean_degrees": _mean(self.mean_degrees),
+            "max_degrees": _mean(self.max_degrees),
+            "bound": _mean(self.bound.euclidean),
+            "bound_adjusted": _mean(adjusted),
+            "bound_degrees": _mean(self.bound.degrees),
+            "broken": _mean(self.above.any(0)),
+            "broken_trials": _mean(self.above),
+            "mean_above": _mean(self.gap < 0),
+            "broken_adjusted": _mean(self.above_adjusted.any(0)),
+            "broken_trials_adjusted": _mean(self.above_adjusted),
+            "broken_degrees": _mean((self.degrees > self.bound.degrees + 1e-4).any(0)),
+            "r": self.gap.min().item(),
+            "r_adjusted": (adjusted - self.mean_deviation).min().item(),
+            "r_worst": (self.bound.euclidean - self.max_deviation).min().item(),
+            "worst_factor": self.tightness.max().item(),
+            "undefined_angles": float((self.bound.degrees == 180).sum()),
+            "labels_flipped": float("nan") if kept is None else float((~kept).any(0).sum()),
+        }
+
+    def __repr__(self) -> str:
+        numbers = columns(
+            self.mean_deviation,
+            self.max_deviation,
+            self.bound.euclidean,
+            self.bound.adjusted,
+            self.tightness,
+            self.max_degrees,
+            self.bound.degrees,
+        )
+        verdicts = ["broken" if over else "holds" for over in self.above.any(0).tolist()]
+        rows = list(zip(*numbers, verdicts, strict=True))
+        figures = self.summary
+        title = (
+            f"{self.bound.claim} bound against {len(self.deviations)} attacks "
+            f"({Claim.ATTAINED}): T_e exceeded for {figures['broken']:.1%} of examples, T'_e for "
+            f"{figures['broken_adjusted']:.1%}; smallest gap to the worst attack "
+            f"{figures['r_worst']:.4g}"
+        )
+        header = ["mean", "max", "T_e", "T'_e", "max / T_e", "max degrees", "degrees", "T_e"]
+        return render(title, header, rows)
+
+
+def validate(bound: Bound, *attacked: Attacked) -> Validation:
+    """Compare a bound with what attacks attained on the same examples.
+
+    Args:
+        bound: from :func:`attribound.bound`.
+        attacked: results of attacks on the same inputs, targets and ball; trials of
+            repeated attacks count one by one.
+    """
+    if not attacked:
+        raise InputError(
+            "attacked",
+            expected="at least one attack's result",
+            got="none",
+            remedy="e.g. attribound.attacks.AttributionAscent()(attribution, x, ball)",
+        )
+    trials = [trial for found in attacked for trial in (found.trials or (found,))]
+    for trial in trials:
+        if len(trial) != len(bound):
+            raise InputError(
+                "attacked",
+                expected=f"{len(bound)} examples, as in the bound",
+                got=str(len(trial)),
+                remedy="attack the inputs that were bounded",
+            )
+        size = torch.linalg.vector_norm(trial.delta.flatten(1), bound.p, dim=1).max().item()
+        if size > bound.epsilon * (1 + 1e-4):
+            raise InputError(
+                "attacked",
+                expected=f"perturbations of l{bound.p:g} norm at most {bound.epsilon:g}",
+                got=f"{size:.4g}",
+                remedy="use one ball for bound and attack",
+            )
+    kept = [trial.label_kept for trial in trials if trial.label_kept is not None]
+    return Validation(
+        bound=bound,
+        deviations=torch.stack([trial.deviation for trial in trials]),
+        degrees=torch.stack([trial.degrees for trial in trials]),
+        labels_kept=torch.stack(kept) if len(kept) == len(trials) else None,
+    )
+
+
+def _mean(values: Tensor) -> float:
+    return values.double().mean().item()

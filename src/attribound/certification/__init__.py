@@ -1,5 +1,0 @@
-"""Proved bounds: certificates for networks of affine layers and smooth activations."""
-
-from attribound.certification.certify import INTERVAL, TAYLOR, Certificate, Certified, certify
-
-__all__ = ["INTERVAL", "TAYLOR", "Certificate", "Certified", "certify"]

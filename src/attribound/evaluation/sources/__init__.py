@@ -1,7 +1,0 @@
-"""Where audits get their models and data from: names, files and factories, never pickled code."""
-
-from attribound.evaluation.sources.data import chosen, load_data
-from attribound.evaluation.sources.loaded import LoadedModel
-from attribound.evaluation.sources.model import load_model
-
-__all__ = ["LoadedModel", "chosen", "load_data", "load_model"]

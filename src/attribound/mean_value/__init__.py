@@ -1,5 +1,0 @@
-"""Bounds by the mean value theorem: no linearity assumed, the supremum inside searched."""
-
-from attribound.mean_value.nested import Known, MeanValue, mean_value_bound
-
-__all__ = ["Known", "MeanValue", "mean_value_bound"]

@@ -1,0 +1,250 @@
+"""A user's classifier, checked once and evaluated without touching its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from attribound.basics.errors import InputError, ModelError
+from attribound.basics.tensors import dot
+from attribound.networks.fast_derivatives import FastDerivatives
+from attribound.networks.frozen import frozen
+from attribound.networks.inputs import Target, check_targets
+from attribound.networks.kinks import Kink, find_kinks, refuse_kinks
+from attribound.networks.probe import (
+    probe_derivative,
+    probe_determinism,
+    probe_separation,
+)
+
+_STOCHASTIC = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
+GIB = 2**30
+
+
+class Classifier:
+    """A model that maps ``(batch, *features)`` to logits ``(batch, classes)``.
+
+    Attributions take a model or one of these; make one to change its settings.
+    On first use with inputs of a new shape the model is probed: smooth,
+    deterministic, examples separate, second derivatives there and right.
+
+    Args:
+        model: a module in eval mode, or a function.
+        allow_kinks: let a network with kinks through; every result is then flagged.
+        memory_limit: bytes of autograd graph to keep at once. Beyond it examples are
+            bounded in groups, and beyond that graphs are rebuilt for every product.
+    """
+
+    def __init__(
+        self,
+        model: Callable[[Tensor], Tensor],
+        *,
+        allow_kinks: bool = False,
+        memory_limit: int = GIB,
+    ) -> None:
+        if not callable(model):
+            raise ModelError(
+                "model",
+                expected="a torch.nn.Module or a function of x",
+                got=type(model).__name__,
+                remedy="pass the model itself, not its weights or its output",
+            )
+        if not memory_limit > 0:
+            raise InputError(
+                "memory_limit",
+                expected="a number of bytes above 0",
+                got=repr(memory_limit),
+                remedy="use e.g. 2**30 for 1 GiB",
+            )
+        self.model = model
+        self.allow_kinks = allow_kinks
+        self.memory_limit = int(memory_limit)
+        self.kinks: tuple[Kink, ...] = ()
+        self._probed: set[object] = set()
+        self._graph_bytes: dict[object, int] = {}
+
+    @classmethod
+    def of(cls, model: Classifier | Callable[[Tensor], Tensor]) -> Classifier:
+        """``model`` itself if it is one already."""
+        return model if isinstance(model, Classifier) else cls(model)
+
+    @property
+    def kinked(self) -> bool:
+        """Whether a network with kinks was let through."""
+        return bool(self.kinks)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Logits ``(batch, classes)``, with no graph to the parameters."""
+        # Fused attention has no second derivative; the plain one does.
+        with frozen(self.model), sdpa_kernel(SDPBackend.MATH):
+            out = self.model(x.clone())  # a copy: the model may work in place
+        if not isinstance(out, Tensor) or out.dim() != 2 or len(out) != len(x):
+            got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            raise ModelError(
+                "model output",
+                expected=f"logits of shape ({len(x)}, classes)",
+                got=str(got),
+                remedy="wrap the model so that it returns one row of logits per example",
+            )
+        return out
+
+    def predict(self, x: Tensor) -> Tensor:
+        """The predicted class of each example, unchecked: for inner loops."""
+        with torch.no_grad():
+            return self.logits(x).argmax(1)
+
+    def targets(self, x: Tensor, target: Target = None) -> Tensor:
+        """The label of each example: as given, else the predicted class."""
+        self._check_mode()
+        with torch.no_grad():
+            logits = self._finite(self.logits(x))
+        return logits.argmax(1) if target is None else check_targets(target, x, logits.shape[1])
+
+    def gradient(self, x: Tensor, target: Tensor, *, create_graph: bool = False) -> Tensor:
+        """Gradient of the target's logit at each example; ``x`` must require gradients."""
+        with torch.enable_grad():
+            with FastDerivatives():
+                logits = self.logits(x)
+            score = logits.gather(1, target.unsqueeze(1)).sum()
+            return differentiate(score, x, create_graph=create_graph)
+
+    def check(self, x: Tensor, *, smooth: bool) -> None:
+        """Refuse a model that cannot be used on ``x``; ``smooth`` asks for second derivatives."""
+        self._check_mode()
+        key = (x.shape[1:], x.dtype, x.device, smooth)
+        if key in self._probed:
+            return
+        one = x[:1]
+        with torch.no_grad():
+            self._finite(self.logits(x[:2]))
+            probe_determinism("model", self.logits, one)
+        probe_separation("model", self.logits, one)
+        if smooth:
+            self._check_smooth(one)
+        self._probed.add(key)
+
+    def graph_bytes(self, x: Tensor) -> int:
+        """Bytes that the gradient graph of one example keeps, measured."""
+        key = (x.shape[1:], x.dtype, x.device)
+        if key not in self._graph_bytes:
+            one = x[:1].detach().clone().requires_grad_()
+            target = torch.zeros(1, dtype=torch.long, device=x.device)
+            with saved_bytes(self.model) as held:
+                self.gradient(one, target, create_graph=True)
+            self._graph_bytes[key] = sum(held.values()) + one.nbytes
+        return self._graph_bytes[key]
+
+    def _check_mode(self) -> None:
+        if not isinstance(self.model, nn.Module):
+            return
+        for name, module in self.model.named_modules():
+            if module.training and isinstance(module, _STOCHASTIC):
+                raise ModelError(
+                    "model",
+                    expected="eval mode",
+                    got=f"{type(module).__name__} {name!r} in train mode",
+                    remedy="call model.eval() first",
+                )
+
+    def _finite(self, logits: Tensor) -> Tensor:
+        if not torch.isfinite(logits).all():
+            raise ModelError(
+                "model output",
+                expected="finite logits",
+                got="NaN or infinity",
+                remedy="check the weights and the scale of x",
+            )
+        return logits
+
+    def _check_smooth(self, one: Tensor) -> None:
+        with sdpa_kernel(SDPBackend.MATH):
+            kinks = find_kinks(self.model, one)
+        if not self.allow_kinks:
+            refuse_kinks(kinks)
+        self.kinks = tuple(dict.fromkeys([*self.kinks, *kinks]))
+        target = self.targets(one)
+        point = one.detach().clone().requires_grad_()
+        gradient = self.gradient(point, target, create_graph=True)
+        product = second_derivative(gradient, point)
+        if kinks:
+            product(torch.zeros_like(one))  # there at all; across kinks no difference proves it
+            return
+
+        def score(x: Tensor) -> Tensor:
+            with torch.no_grad():
+                return self.logits(x).gather(1, target.unsqueeze(1))
+
+        def slope(x: Tensor) -> Tensor:
+            return self.gradient(x.detach().requires_grad_(), target)
+
+        # Along the gradient itself: a random direction would barely move the logit.
+        probe_derivative("model", score, one, lambda v: dot(gradient, v).unsqueeze(1), gradient)
+        probe_derivative("model", slope, one, product)
+
+
+def second_derivative(gradient: Tensor, point: Tensor) -> Callable[[Tensor], Tensor]:
+    """Hessian-vector products from a gradient that kept its graph; zero where it is constant."""
+
+    def product(v: Tensor) -> Tensor:
+        if not gradient.requires_grad:
+            return torch.zeros_like(v)
+        return differentiate(gradient, point, v, retain_graph=True, constant=True)
+
+    return product
+
+
+def differentiate(
+    out: Tensor,
+    point: Tensor,
+    v: Tensor | None = None,
+    *,
+    create_graph: bool = False,
+    retain_graph: bool | None = None,
+    constant: bool = False,
+) -> Tensor:
+    """``autograd.grad`` whose failures say what to do; zeros for no dependence if ``constant``."""
+    try:
+        (result,) = torch.autograd.grad(
+            out, point, v, create_graph=create_graph, retain_graph=retain_graph, allow_unused=True
+        )
+    except RuntimeError as error:
+        if out.requires_grad:
+            raise ModelError(
+                "model",
+                expected="operations that can be differentiated twice",
+                got=str(error).splitlines()[0],
+                remedy="replace the operation named, and switch activation checkpointing off",
+            ) from error
+        result = None
+    if result is None and not constant:
+        raise ModelError(
+            "model",
+            expected="outputs that depend on x through autograd",
+            got="a detached output",
+            remedy="remove .detach(), .data, no_grad and numpy from the forward",
+        )
+    return torch.zeros_like(point) if result is None else result
+
+
+@contextmanager
+def saved_bytes(model: object) -> Iterator[dict[int, int]]:
+    """Sizes of the storages that autograd saves meanwhile, by address, without the parameters'."""
+    held: dict[int, int] = {}
+    own = set()
+    if isinstance(model, nn.Module):
+        own = {tensor.untyped_storage().data_ptr() for tensor in model.parameters()}
+
+    def pack(tensor: Any) -> Any:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            held[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        yield held

@@ -1,0 +1,142 @@
+"""Processes of this machine: same rows, and no death ends a run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from evaluation import fakes
+from evaluation.fakes import Fake, measured, samples_of, work
+
+from attribound.auditing.engines import LocalEngine
+from attribound.basics.errors import InputError
+
+TWO = LocalEngine(workers=2)
+
+
+def gone(process: int) -> bool:
+    """Whether a process is dead, or dead and not yet buried."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def wait_until(what: object, seconds: float = 60) -> None:
+    """Until ``what()`` is true."""
+    end = time.monotonic() + seconds
+    while not what():  # type: ignore[operator]
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.05)
+
+
+def check(results: Iterator[tuple[int, Fake]], errors: dict[int, str] | None = None) -> None:
+    """Every batch came out once, with its own rows or the error expected of it."""
+    found = dict(results)
+    assert sorted(found) == [0, 1, 2]
+    for number, tables in found.items():
+        expected = measured(samples_of(number), (errors or {}).get(number))
+        assert tables.rows.equals(expected.rows), number
+        assert tables.maps.equals(expected.maps)
+
+
+@pytest.mark.parametrize("engine", [LocalEngine(), TWO])
+def test_every_batch_comes_out_once(engine: LocalEngine) -> None:
+    check(engine.run(work(fakes.Sound()), range(3)))
+
+
+def test_the_check_sees_a_batch_that_was_not_measured() -> None:
+    with pytest.raises(AssertionError):
+        check(LocalEngine().run(work(fakes.Sound()), range(2)))
+    with pytest.raises(AssertionError):
+        check(LocalEngine().run(work(fakes.Sound()), range(3)), errors={1: "x"})
+
+
+def test_a_killed_worker_is_replaced_and_its_batch_tried_again(tmp_path: Path) -> None:
+    recipe = fakes.Deadly(tmp_path, sample=4, deaths=1)
+    check(TWO.run(work(recipe), range(3)))
+    assert len(recipe.dead()) == 1
+
+
+def test_a_worker_without_work_takes_the_batch_of_one_that_died(tmp_path: Path) -> None:
+    recipe = fakes.Deadly(tmp_path, sample=4, deaths=1, delay=1.0)
+    check(TWO.run(work(recipe), range(3)))
+    assert len(recipe.dead()) == 1
+
+
+def test_a_batch_that_kills_every_worker_is_recorded(tmp_path: Path) -> None:
+    recipe = fakes.Deadly(tmp_path, sample=4, deaths=99)
+    reason = "the process that computed this batch died 3 times, at last by SIGKILL"
+    check(TWO.run(work(recipe), range(3)), errors={1: reason})
+    assert len(recipe.dead()) == 3
+
+
+def test_workers_that_die_while_loading_end_the_run() -> None:
+    with pytest.raises(InputError, match=r"3 that died while loading it \(with exit code 7\)"):
+        list(TWO.run(work(fakes.Stillborn()), range(3)))
+
+
+def test_an_error_of_a_worker_is_raised_here() -> None:
+    with pytest.raises(FileNotFoundError, match="no such weights"):
+        list(TWO.run(work(fakes.Broken()), range(3)))
+
+
+def test_an_error_that_cannot_be_pickled_is_raised_as_text() -> None:
+    with pytest.raises(RuntimeError, match="Unpicklable: a mistake of ours"):
+        list(TWO.run(work(fakes.Faulty()), range(3)))
+
+
+def test_a_recipe_that_cannot_be_sent_is_refused() -> None:
+    with pytest.raises(InputError, match=r"sent to other processes.*use one worker"):
+        list(TWO.run(work(lambda: fakes.measure), range(3)))
+
+
+@pytest.mark.parametrize("wrong", [{"workers": 0}, {"workers": -1}, {"threads": 0}])
+def test_fewer_than_one_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(InputError, match=r"expected at least 1, got (0|-1)"):
+        LocalEngine(**wrong)
+
+
+def test_threads_are_set_inside_and_put_back() -> None:
+    before = torch.get_num_threads()
+    results = LocalEngine(threads=before + 1).run(work(fakes.Sound()), range(2))
+    assert [torch.get_num_threads() for _ in results] == [before + 1] * 2
+    assert torch.get_num_threads() == before
+
+
+def test_workers_have_one_thread_each_and_the_environment_is_put_back() -> None:
+    before = dict(os.environ)
+    found = dict(TWO.run(work(fakes.Threads()), range(3)))
+    assert {rows.rows["error"][0].as_py() for rows in found.values()} == {"torch 1, OMP 1"}
+    assert dict(os.environ) == before
+
+
+def test_closing_ends_the_workers(tmp_path: Path) -> None:
+    results = TWO.run(work(fakes.EndlessAfter(tmp_path)), range(3))
+    assert next(results)[0] == 0
+    wait_until(lambda: len([*tmp_path.glob("at-*")]) == 2)
+    results.close()
+    assert all(gone(int(path.name[3:])) for path in tmp_path.glob("at-*"))
+
+
+def test_workers_end_with_their_killed_parent(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path; from attribound.auditing.engines import LocalEngine; "
+        "from evaluation import fakes\n"
+        "if __name__ == '__main__': list(LocalEngine(workers=2).run("
+        f"fakes.work(fakes.Endless(Path({str(tmp_path)!r}))), range(3)))"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen([sys.executable, script], env=environment) as parent:
+        wait_until(lambda: len([*tmp_path.glob("at-*")]) == 2)
+        parent.kill()
+    workers = [int(path.name[3:]) for path in tmp_path.glob("at-*")]
+    wait_until(lambda: all(gone(worker) for worker in workers), 20)

@@ -1,0 +1,191 @@
+"""Runs without networks: batches whose rows are a function of their number."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import torch
+
+from attribound.auditing.engines.work import Work
+from attribound.auditing.manifest import Manifest, column_types
+
+COLUMNS = pa.schema(
+    {
+        "sample": pa.int64(),
+        "attribution": pa.string(),
+        "norm": pa.string(),
+        "epsilon": pa.float64(),
+        "attack": pa.float64(),
+        "error": pa.string(),
+    }
+)
+MAP_COLUMNS = pa.schema(
+    {
+        "sample": pa.int64(),
+        "attribution": pa.string(),
+        "norm": pa.string(),
+        "epsilon": pa.float64(),
+        "shape": pa.list_(pa.int32()),
+        "input": pa.list_(pa.float32()),
+    }
+)
+COLUMNS = COLUMNS.set(0, COLUMNS.field(0).with_nullable(False))
+MAP_COLUMNS = MAP_COLUMNS.set(5, MAP_COLUMNS.field(5).with_nullable(False))
+EPSILONS = (0.1, 0.05)
+
+
+@dataclass(frozen=True)
+class Fake:
+    rows: pa.Table
+    maps: pa.Table
+
+
+def manifest(samples: int = 10, batch: int = 4, **changes: Any) -> Manifest:
+    made = Manifest(
+        settings={"seed": 0, "balls": [{"norm": "l2", "epsilons": list(EPSILONS)}]},
+        model={"name": "a model", "fingerprint": "sha256:1"},
+        data={"name": "some data", "fingerprint": "sha256:2", "classes": ["a", "b"]},
+        versions={"attribound": "1", "torch": "2", "python": "3"},
+        samples=samples,
+        batch=batch,
+        rows_per_sample=len(EPSILONS),
+        columns=column_types(COLUMNS),
+        map_columns=column_types(MAP_COLUMNS),
+        created="2026-01-01T00:00:00+00:00",
+    )
+    return replace(made, **changes)
+
+
+def measured(samples: range, error: str | None = None) -> Fake:
+    keys = [
+        {"sample": sample, "attribution": "ig", "norm": "l2", "epsilon": epsilon}
+        for sample in samples
+        for epsilon in EPSILONS
+    ]
+    rows = [
+        {**key, "attack": None if error else key["sample"] * key["epsilon"], "error": error}
+        for key in keys
+    ]
+    maps = [{**key, "shape": [2], "input": [0.5, key["sample"]]} for key in keys[:1]]
+    return Fake(pa.Table.from_pylist(rows, COLUMNS), pa.Table.from_pylist(maps, MAP_COLUMNS))
+
+
+def samples_of(number: int, samples: int = 10, batch: int = 4) -> range:
+    return range(number * batch, min(samples, (number + 1) * batch))
+
+
+def measure(batch: range) -> Fake:
+    return measured(batch)
+
+
+def failed(number: int, reason: str) -> Fake:
+    return measured(samples_of(number), reason)
+
+
+def work(prepare: Callable[[], Callable[[Any], Fake]]) -> Work:
+    return Work(measure=measure, prepare=prepare, batch=samples_of, failed=failed)
+
+
+@dataclass(frozen=True)
+class Sound:
+    """A recipe whose workers do what they should."""
+
+    def __call__(self) -> Callable[[range], Fake]:
+        return measure
+
+
+@dataclass(frozen=True)
+class Deadly:
+    """A recipe whose workers are killed by the batch that starts at ``sample``, some times."""
+
+    folder: Path
+    sample: int
+    deaths: int
+    delay: float = 0
+
+    def __call__(self) -> Callable[[range], Fake]:
+        return self.measure
+
+    def measure(self, batch: range) -> Fake:
+        if batch.start == self.sample and len(self.dead()) < self.deaths:
+            time.sleep(self.delay)
+            (self.folder / f"dead-{os.getpid()}").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return measured(batch)
+
+    def dead(self) -> list[Path]:
+        return sorted(self.folder.glob("dead-*"))
+
+
+@dataclass(frozen=True)
+class Stillborn:
+    """A recipe whose workers die while they load."""
+
+    def __call__(self) -> Callable[[range], Fake]:
+        os._exit(7)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A recipe that cannot load its model."""
+
+    def __call__(self) -> Callable[[range], Fake]:
+        raise FileNotFoundError("no such weights")
+
+
+class Unpicklable(Exception):
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(one)
+
+
+@dataclass(frozen=True)
+class Faulty:
+    """A recipe whose measurement raises what cannot be pickled."""
+
+    def __call__(self) -> Callable[[range], Fake]:
+        return self.measure
+
+    def measure(self, batch: range) -> Fake:
+        raise Unpicklable("a mistake of ours", "two")
+
+
+@dataclass(frozen=True)
+class Endless:
+    """A recipe whose workers say who they are and never finish."""
+
+    folder: Path
+
+    def __call__(self) -> Callable[[range], Fake]:
+        return self.measure
+
+    def measure(self, batch: range) -> Fake:
+        (self.folder / f"at-{os.getpid()}").touch()
+        time.sleep(600)
+        return measured(batch)
+
+
+@dataclass(frozen=True)
+class EndlessAfter(Endless):
+    """The same, but the first batch is measured."""
+
+    def measure(self, batch: range) -> Fake:
+        return measured(batch) if batch.start == 0 else super().measure(batch)
+
+
+@dataclass(frozen=True)
+class Threads:
+    """A recipe whose workers say how many threads they have, as the error of their rows."""
+
+    def __call__(self) -> Callable[[range], Fake]:
+        return self.measure
+
+    def measure(self, batch: range) -> Fake:
+        told = f"torch {torch.get_num_threads()}, OMP {os.environ['OMP_NUM_THREADS']}"
+        return measured(batch, told)

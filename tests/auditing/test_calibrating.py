@@ -1,0 +1,134 @@
+"""Calibrations from runs: those of the samples themselves, for the audits that may use them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evaluation import tiny
+
+import attribound as ab
+from attribound.attacks import AttributionAscent
+from attribound.auditing.audit import audit
+from attribound.auditing.calibrating import FromRun
+from attribound.auditing.engines import LocalEngine
+from attribound.auditing.protocols import complete
+from attribound.auditing.settings import parse_settings
+from attribound.auditing.sources import chosen
+from attribound.auditing.store import Run
+from attribound.auditing.subject import methods
+from attribound.bounding.calibrated import Calibration, SplitConformal, calibrate
+from attribound.data import load
+
+SAMPLES, AUDITED = 40, 30
+BALLS = [ab.L2Ball(0.3), ab.L2Ball(0.6)]
+SETTINGS: dict[str, Any] = {
+    "attributions": ["saliency"],
+    "balls": BALLS,
+    "claims": ["first_order", "mean_value"],
+    "mean_value": {"shells": 1, "rounds": 0, "ascent_steps": 1, "ascent_random_starts": 0},
+    "attacks": {
+        "ascent": {"kind": "ascent", "steps": 4},
+        "random": {"kind": "ascent", "steps": 1, "seed": 5},
+    },
+    "dtype": "float64",
+}
+FACTORY = "evaluation.tiny:varied"
+
+
+def audited(**changes: Any) -> Run:
+    settings = {**SETTINGS, "limit": SAMPLES, "skip": AUDITED, **changes}
+    return audit(FACTORY, "digits", engine=LocalEngine(threads=1), **settings)
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return audited()
+
+
+@pytest.mark.parametrize("base", ["first_order", "mean_value"])
+def test_they_are_those_of_the_samples_themselves(run: Run, base: str) -> None:
+    found = FromRun(alpha=0.1, base=base)(run)
+    assert [(name, ball) for name, ball in found] == [("saliency", ball) for ball in BALLS]
+    examples = load("digits")
+    x = examples.read(chosen(len(examples), SAMPLES, skip=AUDITED)).double()
+    effort: Any = methods(complete(parse_settings(run.manifest.settings)))[base]
+    attribution = ab.Saliency(tiny.varied().double().eval())
+    for (_, ball), own in found.items():
+        # One step more from the same start is never worse: the second attack never wins.
+        method = SplitConformal(AttributionAscent(steps=4), alpha=0.1, base=effort)
+        expected = calibrate(attribution, x, ball, method=method)
+        assert own.scores[None] == pytest.approx(expected.scores[None], rel=1e-6)
+        assert own.factor == pytest.approx(expected.factor, rel=1e-6)
+        own.check(attribution, ball, effort)
+        assert own.provenance.claim is expected.provenance.claim
+        assert own.provenance.attack.startswith("the furthest of ascent: AttributionAscent(")
+        assert "random: AttributionAscent(" in own.provenance.attack
+
+
+def test_an_audit_of_other_samples_uses_them(run: Run, tmp_path: Path) -> None:
+    for number, own in enumerate(FromRun(alpha=0.2)(run).values()):
+        own.save(tmp_path / f"{number}.json")
+    claims = ["first_order", "calibrated"]
+    new = audited(skip=0, limit=AUDITED, claims=claims, calibration=str(tmp_path)).table()
+    assert not set(new["sample"].to_pylist()) & set(run.table()["sample"].to_pylist())
+    broken = new["calibrated_broken"].to_pylist()
+    assert None not in broken
+    # Of 30 at alpha .2 more than 13 are broken with probability .001, if coverage is right.
+    assert all(sum(broken[ball::2]) <= 13 for ball in (0, 1))
+    factor = new["calibrated"][0].as_py() / new["first_order"][0].as_py()
+    assert factor == pytest.approx(Calibration.load(tmp_path / "0.json").factor, rel=1e-6)
+
+
+def test_by_class_each_has_its_own_scores(run: Run) -> None:
+    found = FromRun(alpha=0.3, by_class=True)(run)["saliency", BALLS[0]]
+    predictions = run.table()["prediction"].to_pylist()[::2]
+    assert found.counts == {label: predictions.count(label) for label in sorted(set(predictions))}
+    together = sorted(score for own in found.scores.values() for score in own)
+    assert tuple(together) == FromRun(alpha=0.3)(run)["saliency", BALLS[0]].scores[None]
+    infinite = {label for label, factor in found.factors.items() if factor == math.inf}
+    assert infinite == {label for label, count in found.counts.items() if count < 3}
+    assert infinite
+
+
+class TestRefusals:
+    def test_a_probability_that_is_none(self) -> None:
+        with pytest.raises(ab.InputError, match="alpha: expected a probability"):
+            FromRun(alpha=0)
+
+    def test_too_few_samples(self, run: Run) -> None:
+        with pytest.raises(ab.InputError, match=r"expected 99 or more for alpha=0\.01"):
+            FromRun(alpha=0.01)(run)
+
+    @pytest.mark.parametrize("base", ["certified", "calibrated"])
+    def test_a_base_that_cannot_be_scaled_or_is_not_there(self, run: Run, base: str) -> None:
+        with pytest.raises(ab.InputError, match="of the run: first_order or mean_value, got"):
+            FromRun(base=base)(run)
+
+    def test_a_run_without_attacks(self) -> None:
+        with pytest.raises(ab.InputError, match="expected attacks in every ball, got none in l2"):
+            FromRun()(audited(limit=2, attacks={}))
+
+    def test_a_sample_that_failed(self) -> None:
+        model = tiny.nan_for_some()
+        found = audit(model, "digits", engine=LocalEngine(threads=1), limit=6, **SETTINGS)
+        with pytest.raises(ab.InputError, match="got 2 rows that failed, the first with"):
+            FromRun()(found, model)
+
+    def test_a_run_that_is_not_finished(self, run: Run, tmp_path: Path) -> None:
+        begun = Run.create(tmp_path / "run", run.manifest)
+        with begun, pytest.raises(ab.InputError, match="a finished one, got 0 of 3 batches"):
+            FromRun()(begun)
+
+    def test_another_model(self, run: Run) -> None:
+        with pytest.raises(ab.ModelError, match="expected the one of the run"):
+            FromRun()(run, tiny.build())
+
+    def test_an_object_that_is_not_there(self) -> None:
+        model = tiny.build()
+        found = audit(model, "digits", engine=LocalEngine(threads=1), limit=20, **SETTINGS)
+        with pytest.raises(ab.InputError, match="this was an object in a program"):
+            FromRun()(found)
+        assert len(FromRun()(found, model)) == 2

@@ -1,0 +1,66 @@
+"""Progress: counts that are right, a bar for terminals, lines for files."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from attribound.auditing import progress
+from attribound.auditing.progress import Tally, nothing, shown
+
+
+def rows(broken: list[bool | None], errors: list[str | None] | None = None) -> pa.Table:
+    return pa.table(
+        {
+            "error": pa.array(errors or [None] * len(broken), pa.string()),
+            "first_order_source": pa.array([None] * len(broken), pa.string()),
+            "first_order_broken": pa.array(broken, pa.bool_()),
+        }
+    )
+
+
+def test_broken_bounds_are_counted_among_those_compared() -> None:
+    tally = Tally()
+    tally.add(rows([True, False, None], [None, None, "failed"]))
+    tally.add(rows([True]))
+    assert str(tally) == "broken: first-order 2/3; 1 rows failed"
+
+
+def test_rows_without_claims() -> None:
+    tally = Tally()
+    tally.add(pa.table({"error": pa.array([None], pa.string())}))
+    assert str(tally) == "broken: no claims"
+
+
+def test_a_file_gets_a_line_now_and_then_and_one_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    text = StringIO()
+    console = Console(file=text, width=20)
+    with shown(console, 20, rows([True]), ready=10) as watch:
+        for seconds in (10, 31, 40, 50, 70):
+            now[0] = seconds
+            watch(2, rows([False]))
+    assert text.getvalue().splitlines() == [
+        "audit 14/20, 31 s, 46 s left, broken: first-order 1/3",
+        "audit 20/20, 70 s, 0 s left, broken: first-order 1/6",
+    ]
+
+
+def test_a_terminal_gets_a_bar_with_counts() -> None:
+    text = StringIO()
+    console = Console(file=text, force_terminal=True, width=120)
+    with shown(console, 4, rows([]), ready=0) as watch:
+        watch(4, rows([True, False]))
+    assert "4/4" in text.getvalue()
+    assert "broken: first-order 1/2" in text.getvalue()
+
+
+def test_nothing_is_shown_if_nothing_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    nothing(3, rows([True]))
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attribound as ab
+import laws
+from attribound.balls import project
+from attribound.basics.tensors import dot, norm
+
+BALLS = [
+    ab.L2Ball(0.3),
+    ab.LinfBall(0.3),
+    ab.LpBall(0.3, 1),
+    ab.LpBall(0.3, 1.5),
+    ab.LpBall(0.3, 7),
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(BALLS), st.lists(st.floats(-1e3, 1e3, width=32), min_size=6, max_size=6))
+def test_maximiser_reaches_the_dual_norm(ball, numbers) -> None:
+    """Hoelder: the largest inner product over the ball is epsilon times the dual norm."""
+    slope = torch.tensor(numbers).double().reshape(1, 2, 3)
+    dual = {1: math.inf, math.inf: 1}.get(ball.p) or ball.p / (ball.p - 1)
+    delta = ball.maximiser(slope)
+    laws.inside(delta, ball)
+    torch.testing.assert_close(
+        dot(slope, delta), ball.epsilon * norm(slope, dual), rtol=1e-9, atol=1e-300
+    )
+
+
+@pytest.mark.parametrize("ball", BALLS)
+def test_maximiser_of_nothing_is_finite_and_inside(ball) -> None:
+    delta = ball.maximiser(torch.zeros(2, 4))
+    assert torch.isfinite(delta).all()
+    laws.inside(delta, ball)
+
+
+@pytest.mark.parametrize("ball", BALLS)
+def test_contains_is_per_example(ball) -> None:
+    edge = ball.maximiser(torch.tensor([[3.0, -1.0, 2.0]]))
+    assert ball.contains(torch.cat([edge, 1.001 * edge])).tolist() == [True, False]
+
+
+def test_balls_are_values() -> None:
+    assert ab.LinfBall(0.1) == ab.LpBall(0.1, math.inf) != ab.L2Ball(0.1)
+    assert len({ab.L2Ball(0.1), ab.LpBall(0.1, 2), ab.L2Ball(1)}) == 2
+    assert ab.L2Ball(0.1) != 0.1
+    assert (repr(ab.L2Ball(0.1)), ab.LinfBall(1).p) == ("L2Ball(epsilon=0.1)", math.inf)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf])
+def test_refuses_a_radius_that_makes_no_ball(epsilon) -> None:
+    with pytest.raises(ab.InputError, match="epsilon: expected a finite radius above 0, got"):
+        ab.L2Ball(epsilon)
+
+
+@pytest.mark.parametrize("p", [0.99, 0, -1, math.nan])
+def test_refuses_what_is_no_norm(p) -> None:
+    with pytest.raises(ab.InputError, match="p: expected the order of a norm"):
+        ab.LpBall(0.1, p)
+
+
+@pytest.mark.parametrize("epsilon", ["wide", None, torch.ones(3)])
+def test_refuses_a_radius_that_is_no_number(epsilon) -> None:
+    with pytest.raises(ab.InputError, match="epsilon: expected a number"):
+        ab.LinfBall(epsilon)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(BALLS), st.lists(st.floats(-2, 2), min_size=6, max_size=6))
+def test_projection_is_the_nearest_point(ball, numbers) -> None:
+    """Inside stays; outside lands on the sphere, and no nearby point of the ball is nearer."""
+    delta = torch.tensor([numbers], dtype=torch.float64)
+    found = project(delta, ball.epsilon, ball.p)
+    laws.inside(found, ball)
+    if norm(delta, ball.p) <= ball.epsilon:
+        assert torch.equal(found, delta)
+        return
+    distance = (found - delta).norm()
+    generator = torch.Generator().manual_seed(0)
+    nudges = 1e-3 * torch.randn(50, 6, generator=generator, dtype=torch.float64)
+    others = project_by_scaling(found + nudges, ball)
+    assert ((others - delta).norm(dim=1) >= distance - 1e-6).all()
+
+
+def project_by_scaling(delta, ball):
+    """Some point of the ball, not the nearest."""
+    return delta * (ball.epsilon / norm(delta, ball.p)).clamp(max=1).unsqueeze(1)
+
+
+def test_projection_keeps_the_range() -> None:
+    ball = ab.L2Ball(0.5, low=0, high=1)
+    x = torch.tensor([[0.1, 0.9]]).double()
+    delta = ball.project(torch.tensor([[-3.0, 4.0]]).double(), x)
+    torch.testing.assert_close(x + delta, torch.tensor([[0.0, 1.0]]).double())
+    laws.inside(delta, ball)
+    ball.check_inside(x)
+    with pytest.raises(ab.InputError, match="x: expected values from 0 to 1, the range"):
+        ball.check_inside(x + 1)
+
+
+def test_ranges_are_part_of_the_value() -> None:
+    assert ab.LinfBall(0.1, low=0, high=1) != ab.LinfBall(0.1)
+    assert repr(ab.LpBall(0.1, 3, low=0)) == "LpBall(epsilon=0.1, p=3.0, low=0)"
+    with pytest.raises(ab.InputError, match="range: expected low below high"):
+        ab.L2Ball(0.1, low=1, high=0)
+    with pytest.raises(ab.InputError, match="low: expected a number"):
+        ab.L2Ball(0.1, low="black")

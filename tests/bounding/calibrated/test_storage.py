@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import replace
+
+import pytest
+
+import attribound as ab
+from attribound.bounding.calibrated import Calibration, Provenance
+
+SCORES = (0.0, 0.1, 1 / 3, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, math.inf)
+CALIBRATION = Calibration(
+    alpha=0.15,
+    scores={0: tuple(sorted(SCORES)), 3: (0.5,)},
+    provenance=Provenance(
+        model="sha256:ab",
+        attribution="Saliency()",
+        ball=ab.LinfBall(8 / 255, low=0, high=1),
+        target="predicted",
+        claim=ab.Claim.MEAN_VALUE,
+        base="base — method",
+        attack="attack",
+        version="0.1.0",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "ball", [ab.L2Ball(0.1), ab.LinfBall(8 / 255, low=0, high=1), ab.LpBall(0.1, 3, low=-math.inf)]
+)
+@pytest.mark.parametrize("scores", [CALIBRATION.scores, {None: tuple(sorted(SCORES))}])
+def test_round_trip(tmp_path, ball, scores) -> None:
+    """Floats, infinities and all, to the bit."""
+    provenance = replace(CALIBRATION.provenance, ball=ball)
+    saved = replace(CALIBRATION, scores=scores, provenance=provenance)
+    saved.save(tmp_path / "it.json")
+    loaded = Calibration.load(str(tmp_path / "it.json"))
+    assert loaded == saved
+    assert list(loaded.scores) == list(saved.scores)
+    assert loaded.factors == saved.factors
+
+
+def test_the_check_of_the_round_trip_sees_one_bit(tmp_path) -> None:
+    scores = {0: tuple(sorted(SCORES)), 3: (math.nextafter(0.5, 1),)}
+    assert replace(CALIBRATION, scores=scores) != CALIBRATION
+
+
+def test_the_file_is_json_for_people(tmp_path) -> None:
+    CALIBRATION.save(tmp_path / "it.json")
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    text = (tmp_path / "it.json").read_text()
+    document = json.loads(text, parse_constant=refuse)
+    assert document["format"] == "attribound calibration"
+    assert document["format_version"] == 1
+    assert document["ball"] == {"epsilon": 8 / 255, "p": "inf", "low": 0, "high": 1}
+    assert document["groups"][1] == {"class": 3, "samples": 1, "factor": "inf", "scores": [0.5]}
+    assert "\n" in text
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "it.json"
+    CALIBRATION.save(path)
+    before = path.read_text()
+
+    def fail(descriptor):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        replace(CALIBRATION, alpha=0.5).save(path)
+    assert path.read_text() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def edited(*keys, value=None):
+    """The document with one entry replaced, or removed if the value is missing."""
+
+    def edit(document):
+        inner = document
+        for key in keys[:-1]:
+            inner = inner[key]
+        inner[keys[-1]] = value
+        return document
+
+    return edit
+
+
+def without(key):
+    return lambda document: {k: v for k, v in document.items() if k != key}
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda _: [1], "another kind of file"),
+        (lambda _: {"alpha": 0.1}, "another kind of file"),
+        (edited("format", value="x"), "another kind of file"),
+        (edited("format_version", value=2), "expected format version 1, got 2; use the attribound"),
+        (without("alpha"), "no entry 'alpha'"),
+        (without("groups"), "no entry 'groups'"),
+        (without("model"), "no entry 'model'"),
+        (without("ball"), "no entry 'ball'"),
+        (edited("alpha", value=2), "alpha: expected a probability"),
+        (edited("alpha", value="0.1"), "alpha: expected a probability"),
+        (edited("attack", value=3), "3 as attack"),
+        (edited("claim", value="true"), "claim: expected one of"),
+        (edited("ball", "epsilon", value=None), "a ball without radius or order"),
+        (edited("ball", "epsilon", value=-1), "epsilon: expected a finite radius"),
+        (edited("ball", "p", value=True), "True where a number belongs"),
+        (edited("ball", "low", value="zero"), "'zero' where a number belongs"),
+        (edited("groups", value=[]), r"classes \[\]"),
+        (edited("groups", value=None), "not iterable"),
+        (edited("groups", 0, "class", value=None), r"classes \[None, 3\]"),
+        (edited("groups", 0, "class", value="3"), "class '3'"),
+        (edited("groups", 0, "class", value=-1), "class -1"),
+        (edited("groups", 0, "class", value=3), "scores of class 3 that are not"),
+        (edited("groups", 1, "scores", value=[]), "scores of class 3 that are not"),
+        (edited("groups", 1, "scores", value=[-0.5]), "scores of class 3 that are not"),
+        (edited("groups", 0, "scores", 0, value=9), "scores of class 0 that are not"),
+        (edited("groups", 1, "scores", value=[None]), "None where a number belongs"),
+        (edited("groups", 1, "scores", value=[10**400]), "too large"),
+        (edited("groups", 0, "factor", value=0.5), "a factor that is not that of the scores"),
+        (edited("groups", 1, "samples", value=7), "a factor that is not that of the scores"),
+    ],
+)
+def test_refuses_files_that_are_not_what_was_saved(tmp_path, edit, message) -> None:
+    path = tmp_path / "it.json"
+    CALIBRATION.save(path)
+    path.write_text(json.dumps(edit(json.loads(path.read_text()))))
+    with pytest.raises(ab.InputError, match=rf"calibration file .*it\.json: .*{message}"):
+        Calibration.load(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"NaN,"])
+def test_refuses_files_that_are_no_json(tmp_path, content) -> None:
+    path = tmp_path / "it.json"
+    path.write_bytes(content)
+    with pytest.raises(
+        ab.InputError, match=r"expected a file written by Calibration\.save, got no J"
+    ):
+        Calibration.load(path)
+
+
+def test_a_file_cut_off_is_refused(tmp_path) -> None:
+    path = tmp_path / "it.json"
+    CALIBRATION.save(path)
+    path.write_text(path.read_text()[:-50])
+    with pytest.raises(ab.InputError, match="no JSON"):
+        Calibration.load(path)
+
+
+def test_a_missing_file_is_said_to_be_missing(tmp_path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"none\.json"):
+        Calibration.load(tmp_path / "none.json")
