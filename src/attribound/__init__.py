@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Any
 from attribound import attacks, data, metrics, models, zoo
 from attribound.attributions import (
     Attribution,
+    AutogradAttribution,
     Classifier,
     FunctionAttribution,
     InputXGradient,
     IntegratedGradients,
     Linearization,
+    ModelAttribution,
     Saliency,
     SmoothGrad,
     fidelity,
     from_captum,
 )
-from attribound.balls import L2Ball, LinfBall, LpBall
+from attribound.balls import Ball, Enclosure, L2Ball, LinfBall, LpBall
 from attribound.basics.errors import (
     AttriboundError,
     InputError,
@@ -25,31 +27,62 @@ from attribound.basics.errors import (
     ModelError,
     ProbeError,
 )
-from attribound.bounding.calibrated import Calibration, SplitConformal, calibrate
+from attribound.bounding.calibrated import Calibrated, Calibration, SplitConformal, calibrate
 from attribound.bounding.certified import Certified
-from attribound.bounding.first_order import FirstOrder, eta, max_epsilon
+from attribound.bounding.first_order import Adjusted, FirstOrder, eta, max_epsilon
 from attribound.bounding.guarantees import bound, bounds
 from attribound.bounding.mean_value import MeanValue
+from attribound.bounding.method import Method, Question
+from attribound.bounding.restate import restate
 from attribound.bounding.validation import Validation, validate
 from attribound.networks import smooth
-from attribound.results import Attacked, Bound, Bounds, Claim, Fidelity, MaxEpsilon, Status
+from attribound.operators import LinearOperator
+from attribound.results import (
+    Attacked,
+    Bound,
+    Bounds,
+    Claim,
+    Fidelity,
+    MaxEpsilon,
+    Moves,
+    Status,
+    claims,
+    register_claim,
+)
 from attribound.spectral import NormSolver, SpectralSolver
+from attribound.values import from_spec, register, to_spec, to_text
 
 if TYPE_CHECKING:
-    from attribound.auditing.audit import audit
+    from attribound.auditing import LocalEngine, RayEngine, Run, audit
+    from attribound.report import compare, write_html
 
 __version__ = "0.1.0"
 
+#: Loaded when first asked for: audits bring pyarrow with them, which bounds do without.
+_LATER = {
+    "audit": "attribound.auditing",
+    "Run": "attribound.auditing",
+    "LocalEngine": "attribound.auditing",
+    "RayEngine": "attribound.auditing",
+    "write_html": "attribound.report",
+    "compare": "attribound.report",
+}
+
 __all__ = [
+    "Adjusted",
     "Attacked",
     "AttriboundError",
     "Attribution",
+    "AutogradAttribution",
+    "Ball",
     "Bound",
     "Bounds",
+    "Calibrated",
     "Calibration",
     "Certified",
     "Claim",
     "Classifier",
+    "Enclosure",
     "Fidelity",
     "FirstOrder",
     "FunctionAttribution",
@@ -58,15 +91,23 @@ __all__ = [
     "IntegratedGradients",
     "KinkError",
     "L2Ball",
+    "LinearOperator",
     "Linearization",
     "LinfBall",
+    "LocalEngine",
     "LpBall",
     "MaxEpsilon",
     "MeanValue",
     "MemoryLimitError",
+    "Method",
+    "ModelAttribution",
     "ModelError",
+    "Moves",
     "NormSolver",
     "ProbeError",
+    "Question",
+    "RayEngine",
+    "Run",
     "Saliency",
     "SmoothGrad",
     "SpectralSolver",
@@ -78,21 +119,29 @@ __all__ = [
     "bound",
     "bounds",
     "calibrate",
+    "claims",
+    "compare",
     "data",
     "eta",
     "fidelity",
     "from_captum",
+    "from_spec",
     "max_epsilon",
     "metrics",
     "models",
+    "register",
+    "register_claim",
+    "restate",
     "smooth",
+    "to_spec",
+    "to_text",
     "validate",
+    "write_html",
     "zoo",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    # Audits bring pyarrow and pydantic with them, which bounds do without: seconds of import.
-    if name == "audit":
-        return importlib.import_module("attribound.auditing.audit").audit
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
     raise AttributeError(f"module 'attribound' has no attribute {name!r}")

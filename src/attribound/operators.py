@@ -1,4 +1,4 @@
-"""Batched linear operators: one square matrix per example, known by its products."""
+"""Batched linear operators: one matrix per example, known by its products."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from torch import Tensor
 
 
 class LinearOperator(ABC):
-    """A matrix per example, acting on ``(batch, *features)``; examples never see each other.
+    """A matrix per example; examples never see each other.
+
+    It takes what is like ``domain``, of shape ``(batch, *features)``, to what is like
+    ``range``, which may have any other shape ``(batch, *scores)``.
 
     Attributes:
         symmetric: every matrix equals its transpose; solvers then save half the products.
@@ -23,8 +26,16 @@ class LinearOperator(ABC):
 
     @property
     @abstractmethod
-    def like(self) -> Tensor:
+    def domain(self) -> Tensor:
         """A tensor of the shape, dtype and device of what the operator acts on."""
+
+    @property
+    def range(self) -> Tensor:
+        """A tensor of the shape, dtype and device of what it makes; like ``domain`` if square."""
+        return self.domain
+
+    def __len__(self) -> int:
+        return len(self.domain)
 
     @abstractmethod
     def matvec(self, v: Tensor) -> Tensor:
@@ -41,14 +52,19 @@ class LinearOperator(ABC):
 
 @dataclass(frozen=True, eq=False)
 class DenseOperator(LinearOperator):
-    """Matrices ``(batch, n, n)`` acting on ``(batch, n)``: for tests and small problems."""
+    """Matrices ``(batch, m, n)`` acting on ``(batch, n)``: for tests and small problems."""
 
     matrix: Tensor
 
     @property
-    def like(self) -> Tensor:
-        """The diagonals, of the right shape."""
-        return self.matrix.diagonal(dim1=1, dim2=2)
+    def domain(self) -> Tensor:
+        """The first rows, of the right shape."""
+        return self.matrix[:, 0]
+
+    @property
+    def range(self) -> Tensor:
+        """The first columns, of the right shape."""
+        return self.matrix[:, :, 0]
 
     def matvec(self, v: Tensor) -> Tensor:
         """``J v``, per example."""
@@ -80,10 +96,10 @@ class Block:
     def add(self, v: Tensor, out: Tensor, transpose: bool) -> None:
         """Add this block's share of the product with ``v`` to ``out``."""
         product = self.operator.rmatvec if transpose else self.operator.matvec
-        if len(self.rows) == len(self.operator.like):  # nobody has left
+        if len(self.rows) == len(self.operator):  # nobody has left
             out.index_add_(0, self.places, product(v[self.places]))
             return
-        padded = torch.zeros_like(self.operator.like)
+        padded = torch.zeros_like(self.operator.range if transpose else self.operator.domain)
         padded[self.rows] = v[self.places]
         out.index_add_(0, self.places, product(padded)[self.rows])
 
@@ -97,21 +113,27 @@ class BlockOperator(LinearOperator):
     rest beside zeros.
 
     Attributes:
-        template: a tensor ``(batch, *features)``.
+        domain_like, range_like: tensors ``(batch, *features)`` and ``(batch, *scores)``.
         blocks: may overlap, then they add up.
         build: makes the blocks of the examples ``index`` of this operator's batch.
     """
 
-    template: Tensor
+    domain_like: Tensor
+    range_like: Tensor
     blocks: Sequence[Block]
     build: Callable[[Tensor], Sequence[Block]]
     symmetric: bool = False
     points: int = 1
 
     @property
-    def like(self) -> Tensor:
-        """The template."""
-        return self.template
+    def domain(self) -> Tensor:
+        """A tensor like what it acts on."""
+        return self.domain_like
+
+    @property
+    def range(self) -> Tensor:
+        """A tensor like what it makes."""
+        return self.range_like
 
     def matvec(self, v: Tensor) -> Tensor:
         """``J v``, per example."""
@@ -122,21 +144,21 @@ class BlockOperator(LinearOperator):
         return self._product(u, transpose=not self.symmetric)
 
     def _product(self, v: Tensor, *, transpose: bool) -> Tensor:
-        out = torch.zeros_like(v)
+        out = torch.zeros_like(self.domain_like if transpose else self.range_like)
         for block in self.blocks:
             block.add(v, out, transpose)
         return out
 
     def select(self, index: Tensor) -> LinearOperator:
         """The operator of the examples ``index``."""
-        place_of = torch.full((len(self.template),), -1, dtype=torch.long, device=index.device)
+        place_of = torch.full((len(self),), -1, dtype=torch.long, device=index.device)
         place_of[index] = torch.arange(len(index), device=index.device)
         distinct = len(set(index.tolist())) == len(index)
         kept: list[Block] = []
-        stale = torch.zeros(len(self.template), dtype=torch.bool, device=index.device)
+        stale = torch.zeros(len(self), dtype=torch.bool, device=index.device)
         for block in self.blocks:
             stays = place_of[block.places] >= 0
-            enough = 2 * int(stays.sum()) > len(block.operator.like)
+            enough = 2 * int(stays.sum()) > len(block.operator)
             if distinct and enough:
                 places = place_of[block.places[stays]]
                 kept.append(Block(block.operator, block.rows[stays], places))
@@ -151,7 +173,8 @@ class BlockOperator(LinearOperator):
             kept += [Block(b.operator, b.rows, again[b.places]) for b in fresh]
         parent = index
         return BlockOperator(
-            self.template[index],
+            self.domain_like[index],
+            self.range_like[index],
             kept,
             lambda wanted: self.build(parent[wanted]),
             self.symmetric,
@@ -160,18 +183,51 @@ class BlockOperator(LinearOperator):
 
 
 def dense(operator: LinearOperator, example: int, at_once: int) -> Tensor:
-    """The matrix ``(n, n)`` of one example, ``at_once`` columns per product."""
-    size = operator.like[0].numel()
-    matrix = operator.like.new_empty(size, size)
+    """The matrix ``(m, n)`` of one example, ``at_once`` columns per product."""
+    size, height = operator.domain[0].numel(), operator.range[0].numel()
+    matrix = operator.domain.new_empty(height, size)
     repeated: LinearOperator | None = None
     for start in range(0, size, at_once):
         count = min(at_once, size - start)
-        if repeated is None or len(repeated.like) != count:
-            index = torch.full((count,), example, device=operator.like.device)
+        if repeated is None or len(repeated) != count:
+            index = torch.full((count,), example, device=operator.domain.device)
             repeated = operator.select(index)
-        basis = torch.zeros_like(repeated.like).flatten(1)
+        basis = torch.zeros_like(repeated.domain).flatten(1)
         basis[torch.arange(count), start + torch.arange(count)] = 1
-        matrix[:, start : start + count] = (
-            repeated.matvec(basis.view_as(repeated.like)).flatten(1).T
-        )
+        columns = repeated.matvec(basis.view_as(repeated.domain))
+        matrix[:, start : start + count] = columns.flatten(1).T
     return matrix
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnScaled(LinearOperator):
+    """``J Diag(scale)``, per example; ``scale`` has the shape of what J acts on."""
+
+    operator: LinearOperator
+    scale: Tensor
+
+    def __post_init__(self) -> None:
+        """A product costs what the operator's costs."""
+        object.__setattr__(self, "points", self.operator.points)
+
+    @property
+    def domain(self) -> Tensor:
+        """The scale."""
+        return self.scale
+
+    @property
+    def range(self) -> Tensor:
+        """As the operator's."""
+        return self.operator.range
+
+    def matvec(self, v: Tensor) -> Tensor:
+        """``J (scale * v)``, per example."""
+        return self.operator.matvec(self.scale * v)
+
+    def rmatvec(self, u: Tensor) -> Tensor:
+        """``scale * J^T u``, per example."""
+        return self.scale * self.operator.rmatvec(u)
+
+    def select(self, index: Tensor) -> LinearOperator:
+        """The operator of the examples ``index``."""
+        return ColumnScaled(self.operator.select(index), self.scale[index])

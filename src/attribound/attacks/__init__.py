@@ -1,9 +1,17 @@
 """Attacks on attributions: what brackets a bound from below."""
 
-from attribound.attacks.attack import Attack, BestOf, Interrupted, judge
+from attribound.attacks.attack import (
+    Attack,
+    BestOf,
+    Interrupted,
+    OnlyIn,
+    Repeated,
+    SearchAttack,
+    judge,
+)
 from attribound.attacks.attribution_ascent import AttributionAscent
 from attribound.attacks.ifia import IFIA
-from attribound.attacks.measures import Angle, Distance, MassCentre, Targeted, TopK
+from attribound.attacks.measures import Angle, Distance, MassCentre, Targeted, TopK, usual_k
 from attribound.attacks.pgd import PGD
 from attribound.attacks.random_perturbation import RandomPerturbation
 from attribound.attacks.steps import Ascend, AtInput, InBall, Jump, LinearOptimum, Nearby
@@ -24,8 +32,12 @@ __all__ = [
     "LinearOptimum",
     "MassCentre",
     "Nearby",
+    "OnlyIn",
     "RandomPerturbation",
+    "Repeated",
+    "SearchAttack",
     "Targeted",
     "TopK",
     "judge",
+    "usual_k",
 ]

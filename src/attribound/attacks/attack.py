@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,11 +13,12 @@ from torch import Tensor
 from attribound.attacks.engine import Search
 from attribound.attacks.objectives import Problem
 from attribound.attributions import Attribution
-from attribound.balls import LpBall
+from attribound.balls import Ball, check_ball
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import angle_degrees, norm, per_example
 from attribound.networks.inputs import Target, check_inputs
 from attribound.results import Attacked
+from attribound.values import Value, register
 
 
 class Interrupted(KeyboardInterrupt):
@@ -28,12 +29,16 @@ class Interrupted(KeyboardInterrupt):
         self.found = found
 
 
-class Attack(ABC):
-    """An attack is called as ``attack(attribution, x, ball, target=None)``."""
+class Attack(Value, ABC):
+    """An attack is called as ``attack(attribution, x, ball, target=None)``.
+
+    A frozen dataclass of settings. To add one, write ``__call__`` (:func:`judge` scores
+    perturbations) and ``seeded``, or derive from :class:`SearchAttack` and write ``search``.
+    """
 
     @abstractmethod
     def __call__(
-        self, attribution: Attribution, x: Tensor, ball: LpBall, target: Target = None
+        self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
     ) -> Attacked:
         """Attack each example of ``x``."""
 
@@ -46,11 +51,11 @@ class Attack(ABC):
 
         Random starts differ, so starts that are not random give the same each time.
         """
-        if times < 1:
-            raise InputError(
-                "times", expected="1 or more", got=repr(times), remedy="the paper repeats 20 times"
-            )
-        return BestOf(*(self.seeded(i) for i in range(times)))
+        return Repeated(self, times)
+
+    def applies(self, ball: Ball) -> bool:  # noqa: ARG002
+        """Whether audits make it in this ball."""
+        return True
 
 
 class SearchAttack(Attack):
@@ -71,11 +76,11 @@ class SearchAttack(Attack):
         return changed
 
     def __call__(
-        self, attribution: Attribution, x: Tensor, ball: LpBall, target: Target = None
+        self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
     ) -> Attacked:
         """Attack each example of ``x``."""
         x = check_inputs(x)
-        ball.check_inside(x)
+        check_ball(ball, x)
         search = self.search
         labels = attribution.targets(x, target)
         deltas: list[Tensor] = []
@@ -85,7 +90,7 @@ class SearchAttack(Attack):
             if search.needs_jacobian and not deltas:
                 part.check(x[rows], smooth=True)
             problem = Problem(part, x[rows], labels[rows], clean)
-            best = search.run(problem, ball, self.seed, self.progress)
+            best = search.run(problem, ball.rows(x, rows), self.seed, self.progress)
             deltas.append(best.delta)
             evaluations = max(evaluations, best.evaluations)
             interrupted = best.interrupted
@@ -98,13 +103,15 @@ class SearchAttack(Attack):
         return found
 
 
+@register("best_of")
 @dataclass(frozen=True, init=False)
 class BestOf(Attack):
     """Several attacks; of each example the perturbation that moves it furthest."""
 
     attacks: tuple[Attack, ...]
 
-    def __init__(self, *attacks: Attack) -> None:
+    def __init__(self, *several: Attack, attacks: Sequence[Attack] = ()) -> None:
+        attacks = (*several, *attacks)
         if not attacks:
             raise InputError(
                 "BestOf",
@@ -119,7 +126,7 @@ class BestOf(Attack):
         return BestOf(*(attack.seeded(seed) for attack in self.attacks))
 
     def __call__(
-        self, attribution: Attribution, x: Tensor, ball: LpBall, target: Target = None
+        self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
     ) -> Attacked:
         """Run all of them."""
         trials: list[Attacked] = []
@@ -129,6 +136,68 @@ class BestOf(Attack):
         except Interrupted as stop:
             raise Interrupted(furthest([*trials, *_singles(stop.found)])) from None
         return furthest(trials)
+
+
+@register("repeated")
+@dataclass(frozen=True)
+class Repeated(Attack):
+    """An attack made ``times`` times with other seeds; the furthest moved is returned."""
+
+    attack: Attack
+    times: int = 20
+
+    def __post_init__(self) -> None:
+        """Refuse an attack that is never made."""
+        if self.times < 1:
+            raise InputError(
+                "times",
+                expected="1 or more",
+                got=repr(self.times),
+                remedy="the paper repeats 20 times",
+            )
+
+    def seeded(self, seed: int) -> Attack:
+        """The same with ``seed`` added to the attack's."""
+        return replace(self, attack=self.attack.seeded(seed))
+
+    def applies(self, ball: Ball) -> bool:
+        """Where the attack is made."""
+        return self.attack.applies(ball)
+
+    def __call__(
+        self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
+    ) -> Attacked:
+        """Run it with every seed."""
+        every = BestOf(*(self.attack.seeded(i) for i in range(self.times)))
+        return every(attribution, x, ball, target)
+
+
+@register("only_in")
+@dataclass(frozen=True)
+class OnlyIn(Attack):
+    """An attack that audits make only in balls of some names.
+
+    Attributes:
+        attack: which.
+        balls: names of balls, e.g. ``("l2",)``.
+    """
+
+    attack: Attack
+    balls: tuple[str, ...]
+
+    def seeded(self, seed: int) -> Attack:
+        """The same with ``seed`` added to the attack's."""
+        return replace(self, attack=self.attack.seeded(seed))
+
+    def applies(self, ball: Ball) -> bool:
+        """Whether the ball is one of these."""
+        return ball.name in self.balls
+
+    def __call__(
+        self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
+    ) -> Attacked:
+        """Attack, wherever that is."""
+        return self.attack(attribution, x, ball, target)
 
 
 def _singles(found: Attacked) -> Iterator[Attacked]:

@@ -9,8 +9,10 @@ from attribound.attacks.engine import Keep, Search
 from attribound.attacks.measures import Distance
 from attribound.attacks.objectives import MapObjective
 from attribound.attacks.steps import InBall, Jump, LinearOptimum, Start, StepRule
+from attribound.values import NO_SETTING, register
 
 
+@register("ascent")
 @dataclass(frozen=True)
 class AttributionAscent(SearchAttack):
     """The honest test of a bound: climb |g(x + delta) - g(x)| from the linearised optimum.
@@ -32,7 +34,7 @@ class AttributionAscent(SearchAttack):
     random_starts: int = 0
     keep: Keep = "best"
     seed: int = 0
-    progress: bool = False
+    progress: bool = field(default=False, compare=False, metadata=NO_SETTING)
 
     @property
     def search(self) -> Search:

@@ -11,8 +11,8 @@ from rich.progress import Progress
 from torch import Tensor
 
 from attribound.attacks.objectives import MapObjective, Objective, Problem
-from attribound.attacks.steps import LinearOptimum, Start, StepRule
-from attribound.balls import LpBall
+from attribound.attacks.steps import Here, LinearOptimum, Start, StepRule
+from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import per_example
 
@@ -59,7 +59,7 @@ class Search:
                 remedy="IFIA keeps the best with the label, PGD the last",
             )
 
-    def run(self, problem: Problem, ball: LpBall, seed: int, progress: bool) -> Best:
+    def run(self, problem: Problem, ball: Ball, seed: int, progress: bool) -> Best:
         """Search from every start; what was found so far survives an interrupt."""
         best = Best(problem, self.keep)
         try:
@@ -72,22 +72,21 @@ class Search:
             best.interrupted = True
         return best
 
-    def _beginnings(
-        self, problem: Problem, ball: LpBall, seed: int, best: Best
-    ) -> Iterator[Tensor]:
+    def _beginnings(self, problem: Problem, ball: Ball, seed: int, best: Best) -> Iterator[Tensor]:
         for start in self.starts:
             beginning = start.begin(problem, ball, seed)
             best.evaluations += beginning.evaluations
             for delta in beginning.deltas:
                 yield ball.project(delta, problem.x)
 
-    def _climb(self, problem: Problem, ball: LpBall, delta: Tensor, best: Best) -> Iterator[None]:
+    def _climb(self, problem: Problem, ball: Ball, delta: Tensor, best: Best) -> Iterator[None]:
         for _ in range(self.steps):
             here = self.objective.evaluate(problem, problem.x + delta, slope=True)
             best.evaluations += self.objective.cost(problem)
             best.offer(delta, here.measure, here.score)
             assert here.slope is not None
-            moved = self.step.move(ball, delta, here.slope, self.steps)
+            here_now = Here(problem.x, delta, here.slope)
+            moved = self.step.move(ball, here_now, self.steps)
             delta = ball.project(moved, problem.x)
             yield
         if self.keep == "last":

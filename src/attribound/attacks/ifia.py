@@ -9,8 +9,10 @@ from attribound.attacks.engine import Search
 from attribound.attacks.measures import TopK
 from attribound.attacks.objectives import MapObjective
 from attribound.attacks.steps import Ascend, InBall, Start
+from attribound.values import NO_SETTING, register
 
 
+@register("ifia")
 @dataclass(frozen=True)
 class IFIA(SearchAttack):
     """The paper's l-infinity attack: change what looks important, keep the label.
@@ -31,7 +33,7 @@ class IFIA(SearchAttack):
     step_size: float | None = None
     start: Start = field(default_factory=InBall)
     seed: int = 0
-    progress: bool = False
+    progress: bool = field(default=False, compare=False, metadata=NO_SETTING)
 
     @property
     def search(self) -> Search:

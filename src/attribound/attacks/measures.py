@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -10,8 +11,10 @@ from torch import Tensor
 from attribound.attacks.objectives import MapObjective
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import dot, norm
+from attribound.values import register
 
 
+@register("distance")
 @dataclass(frozen=True)
 class Distance(MapObjective):
     """Euclidean distance of the two maps."""
@@ -21,6 +24,7 @@ class Distance(MapObjective):
         return norm(after - before)
 
 
+@register("angle")
 @dataclass(frozen=True)
 class Angle(MapObjective):
     """Cosine distance of the two maps."""
@@ -31,15 +35,25 @@ class Angle(MapObjective):
         return 1 - dot(after, before) / (norm(after) * norm(before)).clamp_min(tiny)
 
 
+def usual_k(scores: int) -> int:
+    """The paper's 100, or 1000 for larger maps; at most a third, above which all agree.
+
+    >>> usual_k(784), usual_k(3072), usual_k(64)
+    (100, 1000, 22)
+    """
+    return min(100 if scores <= 1024 else 1000, math.ceil(scores / 3))
+
+
+@register("top_k")
 @dataclass(frozen=True)
 class TopK(MapObjective):
     """IFIA top-k: take weight away from the k features that were most important.
 
     Attributes:
-        k: how many; 100 for MNIST and Fashion-MNIST, 1000 for CIFAR-10 in the paper.
+        k: how many; None for :func:`usual_k`, the paper's.
     """
 
-    k: int = 100
+    k: int | None = None
 
     def score(self, after: Tensor, before: Tensor) -> Tensor:
         """Minus the sum of |after| over the clean top k."""
@@ -49,20 +63,23 @@ class TopK(MapObjective):
     def measure(self, after: Tensor, before: Tensor) -> Tensor:
         """How many of the clean top k have left the top k."""
         was = torch.zeros_like(before.flatten(1)).scatter(1, self._top(before), 1.0)
-        return self.k - was.gather(1, self._top(after)).sum(1)
+        top = self._top(after)
+        return top.shape[1] - was.gather(1, top).sum(1)
 
     def _top(self, values: Tensor) -> Tensor:
         flat = values.flatten(1).abs()
-        if not 1 <= self.k <= flat.shape[1]:
+        k = usual_k(flat.shape[1]) if self.k is None else self.k
+        if not 1 <= k <= flat.shape[1]:
             raise InputError(
                 "k",
                 expected=f"a number of features from 1 to {flat.shape[1]}",
                 got=repr(self.k),
                 remedy="use about an eighth of the features",
             )
-        return flat.topk(self.k).indices
+        return flat.topk(k).indices
 
 
+@register("mass_centre")
 @dataclass(frozen=True)
 class MassCentre(MapObjective):
     """IFIA mass-centre: move the centre of gravity of |map| as far as possible.
@@ -84,12 +101,13 @@ class MassCentre(MapObjective):
         return (weight @ grid.T) / total
 
 
+@register("targeted")
 @dataclass(frozen=True, eq=False)
 class Targeted(MapObjective):
     """IFIA targeted: put weight on chosen features.
 
     Attributes:
-        region: True where the weight should go, of the shape of one example.
+        region: True where the weight should go, of the shape of one map.
     """
 
     region: Tensor
@@ -99,7 +117,7 @@ class Targeted(MapObjective):
         if self.region.shape != before.shape[1:]:
             raise InputError(
                 "region",
-                expected=f"a mask of the shape of one example, {tuple(before.shape[1:])}",
+                expected=f"a mask of the shape of one map, {tuple(before.shape[1:])}",
                 got=f"shape {tuple(self.region.shape)}",
                 remedy="mark the features that shall look important",
             )

@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
 from attribound.attributions import Attribution, Classifier
 from attribound.basics.errors import InputError
+from attribound.values import Value, register
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,7 @@ class Problem:
             return self.classifier.logits(self.x)
 
 
-class Objective(ABC):
+class Objective(Value, ABC):
     """A score per example to be made large."""
 
     @abstractmethod
@@ -91,6 +92,7 @@ def _margin(logits: Tensor, _clean: Tensor, target: Tensor) -> Tensor:
 LOSSES: dict[str, Loss] = {"cross_entropy": _cross_entropy, "kl": _kl, "margin": _margin}
 
 
+@register("prediction_loss")
 @dataclass(frozen=True)
 class PredictionLoss(Objective):
     """A loss of the prediction: ``cross_entropy``, ``kl`` or ``margin``."""

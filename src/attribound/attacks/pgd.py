@@ -8,8 +8,10 @@ from attribound.attacks.attack import SearchAttack
 from attribound.attacks.engine import Keep, Search
 from attribound.attacks.objectives import PredictionLoss
 from attribound.attacks.steps import Ascend, InBall, Start
+from attribound.values import NO_SETTING, register
 
 
+@register("pgd")
 @dataclass(frozen=True)
 class PGD(SearchAttack):
     """The paper's l2 attack, and the usual one on predictions: it does not aim at attributions.
@@ -28,7 +30,7 @@ class PGD(SearchAttack):
     start: Start = field(default_factory=InBall)
     keep: Keep = "last"
     seed: int = 0
-    progress: bool = False
+    progress: bool = field(default=False, compare=False, metadata=NO_SETTING)
 
     @property
     def search(self) -> Search:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from attribound.attacks.attack import Attack, judge
-from attribound.attacks.randomness import on_sphere
 from attribound.attributions import Attribution
-from attribound.balls import LpBall
+from attribound.balls import Ball, check_ball
 from attribound.networks.inputs import Target, check_inputs
 from attribound.results import Attacked
+from attribound.values import register
 
 
+@register("random")
 @dataclass(frozen=True)
 class RandomPerturbation(Attack):
     """One draw from the sphere of the ball (a corner of the cube)."""
@@ -25,10 +26,10 @@ class RandomPerturbation(Attack):
         return replace(self, seed=self.seed + seed)
 
     def __call__(
-        self, attribution: Attribution, x: Tensor, ball: LpBall, target: Target = None
+        self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
     ) -> Attacked:
         """Draw and judge."""
         x = check_inputs(x)
-        ball.check_inside(x)
-        delta = ball.project(on_sphere(x, ball, self.seed), x)
+        check_ball(ball, x)
+        delta = ball.project(ball.sample_sphere(x, self.seed), x)
         return judge(attribution, x, delta, target)

@@ -9,20 +9,38 @@ import torch
 from torch import Tensor
 
 from attribound.attacks.objectives import Problem
-from attribound.attacks.randomness import in_ball, normal
-from attribound.balls import LpBall, unit_maximiser
+from attribound.balls import Ball
+from attribound.balls.sampling import normal
 from attribound.basics.errors import InputError
+from attribound.basics.tensors import per_example
 from attribound.spectral import SpectralSolver
+from attribound.values import Value, register
 
 
-class StepRule(ABC):
+@dataclass(frozen=True, eq=False)
+class Here:
+    """Where an attack is.
+
+    Attributes:
+        x: the input.
+        delta: its perturbation.
+        slope: of the objective there.
+    """
+
+    x: Tensor
+    delta: Tensor
+    slope: Tensor
+
+
+class StepRule(Value, ABC):
     """Where to go from a perturbation, given the slope there."""
 
     @abstractmethod
-    def move(self, ball: LpBall, delta: Tensor, slope: Tensor, steps: int) -> Tensor:
+    def move(self, ball: Ball, here: Here, steps: int) -> Tensor:
         """The next perturbation, before projection."""
 
 
+@register("ascend")
 @dataclass(frozen=True)
 class Ascend(StepRule):
     """A step in the steepest direction of the ball's own norm: sign for the cube, unit for l2.
@@ -43,21 +61,22 @@ class Ascend(StepRule):
                 remedy="leave it out for 2.5 epsilon / steps",
             )
 
-    def move(self, ball: LpBall, delta: Tensor, slope: Tensor, steps: int) -> Tensor:
+    def move(self, ball: Ball, here: Here, steps: int) -> Tensor:
         """``delta`` plus the step."""
         size = 2.5 * ball.epsilon / steps if self.size is None else self.size
-        return delta + size * unit_maximiser(slope, ball.p)
+        return here.delta + size * ball.steepest(here.slope, here.x)
 
 
+@register("jump")
 @dataclass(frozen=True)
 class Jump(StepRule):
     """Frank-Wolfe without a step size: the point of the ball that is best for the slope."""
 
-    def move(self, ball: LpBall, delta: Tensor, slope: Tensor, steps: int) -> Tensor:  # noqa: ARG002
+    def move(self, ball: Ball, here: Here, steps: int) -> Tensor:  # noqa: ARG002
         """The maximiser of the slope; where there is none, stay."""
-        flat = slope.flatten(1).abs().amax(1) == 0
-        still = flat.view(-1, *[1] * (slope.dim() - 1))
-        return torch.where(still, delta, ball.maximiser(slope))
+        flat = here.slope.flatten(1).abs().amax(1) == 0
+        still = per_example(flat, here.slope)
+        return torch.where(still, here.delta, ball.maximiser(here.slope, here.x))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,23 +87,25 @@ class Beginning:
     evaluations: int = 0
 
 
-class Start(ABC):
+class Start(Value, ABC):
     """Where an attack begins."""
 
     @abstractmethod
-    def begin(self, problem: Problem, ball: LpBall, seed: int) -> Beginning:
+    def begin(self, problem: Problem, ball: Ball, seed: int) -> Beginning:
         """The first perturbations, before projection."""
 
 
+@register("at_input")
 @dataclass(frozen=True)
 class AtInput(Start):
     """The input itself."""
 
-    def begin(self, problem: Problem, ball: LpBall, seed: int) -> Beginning:  # noqa: ARG002
+    def begin(self, problem: Problem, ball: Ball, seed: int) -> Beginning:  # noqa: ARG002
         """Zero."""
         return Beginning([torch.zeros_like(problem.x)])
 
 
+@register("in_ball")
 @dataclass(frozen=True)
 class InBall(Start):
     """Points drawn uniformly from the ball.
@@ -95,11 +116,12 @@ class InBall(Start):
 
     count: int = 1
 
-    def begin(self, problem: Problem, ball: LpBall, seed: int) -> Beginning:
+    def begin(self, problem: Problem, ball: Ball, seed: int) -> Beginning:
         """The draws of this seed and example."""
-        return Beginning([in_ball(problem.x, ball, seed + 1000 * i) for i in range(self.count)])
+        return Beginning([ball.sample(problem.x, seed + 1000 * i) for i in range(self.count)])
 
 
+@register("nearby")
 @dataclass(frozen=True)
 class Nearby(Start):
     """Normal noise around the input, as TRADES starts.
@@ -110,11 +132,12 @@ class Nearby(Start):
 
     sigma: float = 1e-3
 
-    def begin(self, problem: Problem, ball: LpBall, seed: int) -> Beginning:  # noqa: ARG002
+    def begin(self, problem: Problem, ball: Ball, seed: int) -> Beginning:  # noqa: ARG002
         """The draw of this seed and example."""
         return Beginning([self.sigma * normal(problem.x, seed)])
 
 
+@register("linear_optimum")
 @dataclass(frozen=True)
 class LinearOptimum(Start):
     """Plus and minus the top singular vector of the Jacobian, carried to the sphere.
@@ -127,9 +150,9 @@ class LinearOptimum(Start):
         default_factory=lambda: SpectralSolver(0.1, max_iterations=20, stop="ritz")
     )
 
-    def begin(self, problem: Problem, ball: LpBall, seed: int) -> Beginning:  # noqa: ARG002
+    def begin(self, problem: Problem, ball: Ball, seed: int) -> Beginning:  # noqa: ARG002
         """Both maximisers of the top singular vector."""
         at_x = problem.attribution.relinearize(problem.x, problem.target)
         top = self.solver(at_x.jacobian)
         spent = (1 + int(top.products.max())) * problem.attribution.points
-        return Beginning([ball.maximiser(sign * top.right) for sign in (1, -1)], spent)
+        return Beginning([ball.maximiser(sign * top.right, problem.x) for sign in (1, -1)], spent)

@@ -1,5 +1,6 @@
 """Attribution methods, each with its Jacobian in closed form."""
 
+from attribound.attributions.autograd import AutogradAttribution
 from attribound.attributions.base import Attribution, Linearization, ModelAttribution
 from attribound.attributions.captum import from_captum
 from attribound.attributions.fidelity import fidelity
@@ -12,6 +13,7 @@ from attribound.networks.classifier import Classifier
 
 __all__ = [
     "Attribution",
+    "AutogradAttribution",
     "Classifier",
     "FunctionAttribution",
     "InputXGradient",

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from attribound.basics.errors import InputError
 from attribound.networks.classifier import Classifier
 from attribound.networks.inputs import Target, check_inputs
 from attribound.operators import LinearOperator
+from attribound.values import NO_SETTING, Value, class_of, to_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Model = Classifier | Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Linearization:
-    """The attribution ``value`` at x, ``(batch, *features)``, and its Jacobian there.
+    """The attribution ``value`` at x, ``(batch, *scores)``, and its Jacobian there.
 
     ``jacobian`` holds J with J[i, j] = dg_i / dx_j; ``target`` are the labels explained.
     """
@@ -28,20 +34,38 @@ class Linearization:
     target: Tensor
 
 
-class Attribution(ABC):
-    """A differentiable map g from inputs ``(batch, *features)`` to scores of the same shape.
+class Attribution(Value, ABC):
+    """A differentiable map g from inputs ``(batch, *features)`` to scores ``(batch, *scores)``.
+
+    A frozen dataclass of settings. Without a model it is a recipe, ``Saliency()``; ``of`` gives
+    it one, and so does ``Saliency(model)``.
 
     To add one, derive from :class:`ModelAttribution` and write ``_value`` and
-    ``_linearize``; inputs are checked, labels filled in and the model probed
-    before these are called.
+    ``_linearize``, or from :class:`AutogradAttribution` and write ``map``; inputs are
+    checked, labels filled in and the model probed before these are called.
 
     Attributes:
-        classifier: the model behind it, if known.
         points: points at which the gradient is taken for one example.
     """
 
-    classifier: Classifier | None
     points: int = 1
+
+    @classmethod
+    def adopt(cls, thing: object) -> Value | None:
+        """A function ``fn(x, target)`` is an attribution, too."""
+        if not callable(thing) or isinstance(thing, (type, nn.Module)):
+            return None
+        made: Value = class_of("function", cls)(thing)
+        return made
+
+    @property
+    @abstractmethod
+    def classifier(self) -> Classifier | None:
+        """The model behind it, if known."""
+
+    @abstractmethod
+    def of(self, model: Model) -> Self:
+        """The same attribution of ``model``."""
 
     def __call__(self, x: Tensor, target: Target = None) -> Tensor:
         """The attribution of each example, detached; default target: the predicted class."""
@@ -75,8 +99,8 @@ class Attribution(ABC):
 
     @property
     def name(self) -> str:
-        """What it is called in tables."""
-        return type(self).__name__
+        """What it is called in tables: as it would be written, e.g. ``ig:steps=50``."""
+        return getattr(self, "label", None) or to_text(self)
 
     def rows(self, x: Tensor, rows: slice) -> Attribution:  # noqa: ARG002
         """The same attribution for some rows of the batch ``x``.
@@ -113,13 +137,42 @@ class Attribution(ABC):
         """g(x) and J(x)."""
 
 
+@dataclass(frozen=True)
 class ModelAttribution(Attribution):
-    """An attribution made of the gradients of a classifier."""
+    """An attribution made of the gradients of a classifier.
 
-    classifier: Classifier
+    Attributes:
+        model: the classifier; None in a recipe. See :class:`Classifier` for its settings.
+        label: what it is called in tables; default: as it would be written.
+    """
 
-    def __init__(self, model: Model) -> None:
-        self.classifier = Classifier.of(model)
+    model: Model | None = field(default=None, repr=False, compare=False, metadata=NO_SETTING)
+    label: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Probe the model once, however many attributions it has."""
+        if self.model is not None:
+            object.__setattr__(self, "model", Classifier.of(self.model))
+
+    @property
+    def classifier(self) -> Classifier:
+        """The model behind it.
+
+        Raises:
+            InputError: this is a recipe.
+        """
+        if not isinstance(self.model, Classifier):
+            raise InputError(
+                f"attribution {self.name}",
+                expected="one of a model",
+                got="a recipe, without a model",
+                remedy=f"say whose: {type(self).__name__}(...).of(model)",
+            )
+        return self.model
+
+    def of(self, model: Model) -> Self:
+        """The same attribution of ``model``."""
+        return replace(self, model=Classifier.of(model))
 
     def targets(self, x: Tensor, target: Target = None) -> Tensor:
         """The label of each example: as given, else the predicted class."""

@@ -92,7 +92,7 @@ def mean_gradient_and_hessian(classifier: Classifier, path: Path) -> tuple[Tenso
         assert isinstance(block.operator, PathHessian)
         gradient[block.places] += block.operator.mean_gradient
     operator = BlockOperator(
-        path.base, blocks, _build(classifier, path, retain), True, len(path.nodes)
+        path.base, path.base, blocks, _build(classifier, path, retain), True, len(path.nodes)
     )
     return gradient, operator
 
@@ -122,7 +122,7 @@ class PathHessian(LinearOperator):
         return mean, second_derivative(gradient, points)
 
     @property
-    def like(self) -> Tensor:
+    def domain(self) -> Tensor:
         """The bases of the paths."""
         return self._path.base
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from attribound.attributions.base import Linearization, ModelAttribution
@@ -11,8 +13,11 @@ from attribound.attributions.hessian import (
     single_point,
 )
 from attribound.attributions.scaled import ScaledGradientJacobian
+from attribound.values import register
 
 
+@register("input_x_gradient")
+@dataclass(frozen=True)
 class InputXGradient(ModelAttribution):
     """The input times the gradient of the target's logit, feature by feature.
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import copy
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from attribound.attributions.base import Attribution, Linearization, Model, ModelAttribution
+from attribound.attributions.base import Attribution, Linearization, ModelAttribution
 from attribound.attributions.hessian import Path, mean_gradient, mean_gradient_and_hessian
 from attribound.attributions.quadrature import rule
 from attribound.attributions.scaled import ScaledGradientJacobian
 from attribound.basics.errors import InputError
 from attribound.networks.inputs import Target, check_inputs
+from attribound.values import register
 
 
+@register("ig")
+@dataclass(frozen=True, eq=False)
 class IntegratedGradients(ModelAttribution):
     """(x - baseline) times the mean gradient on the way from the baseline to x.
 
@@ -22,8 +25,7 @@ class IntegratedGradients(ModelAttribution):
     Hessian at node alpha weighted with alpha (the end of the path moves, its
     points move alpha times as far).
 
-    Args:
-        model: classifier; see :class:`Classifier` for its settings.
+    Attributes:
         steps: number of quadrature nodes.
         baseline: a number, one baseline ``features``, or one per example
             ``(batch, *features)``.
@@ -31,30 +33,29 @@ class IntegratedGradients(ModelAttribution):
         multiply_by_inputs: False leaves the factor (x - baseline) out.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        steps: int = 20,
-        baseline: float | Tensor = 0.0,
-        quadrature: str = "riemann_right",
-        multiply_by_inputs: bool = True,
-    ) -> None:
-        super().__init__(model)
-        self.nodes, self.weights = rule(quadrature, steps)
-        self.steps = self.points = steps
-        self.baseline = (
-            baseline if isinstance(baseline, (int, float)) else torch.as_tensor(baseline)
-        )
-        self.quadrature = quadrature
-        self.multiply_by_inputs = multiply_by_inputs
+    steps: int = 20
+    baseline: float | Tensor = 0.0
+    quadrature: str = "riemann_right"
+    multiply_by_inputs: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a rule that there is not."""
+        super().__post_init__()
+        rule(self.quadrature, self.steps)
+        base = self.baseline
+        plain = float(base) if isinstance(base, (int, float)) else torch.as_tensor(base)
+        object.__setattr__(self, "baseline", plain)
+
+    @property
+    def points(self) -> int:  # type: ignore[override]
+        """One for each node."""
+        return self.steps
 
     def rows(self, x: Tensor, rows: slice) -> Attribution:
         """The same attribution for some rows of the batch ``x``: per-example baselines are cut."""
         if not isinstance(self.baseline, Tensor) or self.baseline.shape != x.shape:
             return self
-        chosen = copy.copy(self)
-        chosen.baseline = self.baseline[rows]
-        return chosen
+        return replace(self, baseline=self.baseline[rows])
 
     def completeness_gap(self, x: Tensor, target: Target = None) -> Tensor:
         """How far the scores of each example are from summing to f(x) - f(baseline).
@@ -90,7 +91,8 @@ class IntegratedGradients(ModelAttribution):
 
     def _path(self, x: Tensor, target: Tensor) -> Path:
         base = self._baseline(x)
-        return Path(base, x - base, self.nodes.to(x), self.weights.to(x), target)
+        nodes, weights = rule(self.quadrature, self.steps)
+        return Path(base, x - base, nodes.to(x), weights.to(x), target)
 
     def _value(self, x: Tensor, target: Tensor) -> Tensor:
         path = self._path(x, target)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from attribound.attributions.base import Linearization, ModelAttribution
@@ -10,8 +12,11 @@ from attribound.attributions.hessian import (
     mean_gradient_and_hessian,
     single_point,
 )
+from attribound.values import register
 
 
+@register("saliency")
+@dataclass(frozen=True)
 class Saliency(ModelAttribution):
     """The gradient of the target's logit with respect to the input, with its sign.
 

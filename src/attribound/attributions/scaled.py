@@ -26,7 +26,7 @@ class ScaledGradientJacobian(LinearOperator):
         object.__setattr__(self, "points", self.hessian.points)
 
     @property
-    def like(self) -> Tensor:
+    def domain(self) -> Tensor:
         """The mean gradient."""
         return self.mean_gradient
 

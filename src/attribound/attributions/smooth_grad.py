@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from attribound.attributions.base import Model
-from attribound.attributions.function import FunctionAttribution
+from attribound.attributions.autograd import AutogradAttribution
 from attribound.basics.errors import InputError
-from attribound.networks.classifier import Classifier
+from attribound.values import register
 
 
-class SmoothGrad(FunctionAttribution):
+@register("smooth_grad")
+@dataclass(frozen=True)
+class SmoothGrad(AutogradAttribution):
     """The mean gradient of the target's logit over noisy copies of the input.
 
     The noise is drawn once from the seed and is the same for every example, so
     that the attribution is a deterministic, differentiable function of the input.
 
-    Args:
-        model: classifier; see :class:`Classifier` for its settings.
+    Attributes:
         samples: noisy copies per example.
         sigma: standard deviation of the noise, in the units of the input.
         seed: of the noise.
     """
 
-    def __init__(self, model: Model, samples: int = 16, sigma: float = 0.1, seed: int = 0) -> None:
+    samples: int = 16
+    sigma: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse noise that is none."""
+        super().__post_init__()
+        samples, sigma = self.samples, self.sigma
         if int(samples) != samples or samples < 1 or not 0 <= sigma < math.inf:
             raise InputError(
                 "SmoothGrad",
@@ -34,21 +42,13 @@ class SmoothGrad(FunctionAttribution):
                 got=f"samples={samples!r}, sigma={sigma!r}",
                 remedy="use e.g. samples=16, sigma=0.1",
             )
-        classifier = Classifier.of(model)
-        super().__init__(self._mean_gradient, classifier)
-        self._model = classifier
-        self.samples, self.sigma, self.seed = int(samples), float(sigma), int(seed)
 
-    @property
-    def name(self) -> str:
-        """SmoothGrad."""
-        return "SmoothGrad"
-
-    def _mean_gradient(self, x: Tensor, target: Tensor) -> Tensor:
+    def map(self, x: Tensor, target: Tensor) -> Tensor:
+        """The mean gradient, with its graph."""
         generator = torch.Generator().manual_seed(self.seed)
         shape = (self.samples, *x.shape[1:])
         noise = torch.randn(shape, generator=generator, dtype=torch.float64).to(x)
         points = (x.unsqueeze(1) + self.sigma * noise).flatten(0, 1)
         labels = target.repeat_interleave(self.samples)
-        gradient = self._model.gradient(points, labels, create_graph=True)
+        gradient = self.classifier.gradient(points, labels, create_graph=True)
         return gradient.view(len(x), self.samples, *x.shape[1:]).mean(1)

@@ -1,21 +1,19 @@
-"""Perturbation balls: the set of perturbations an attacker may use."""
+"""Sets of perturbations, and what bounds and attacks ask of them."""
 
-from attribound.balls.lp import (
-    L2Ball,
-    LinfBall,
-    LpBall,
-    check_number,
-    check_order,
-    project,
-    unit_maximiser,
-)
+from attribound.balls.ball import Ball, Enclosure, check_ball, enclosure
+from attribound.balls.geometry import project, unit_maximiser
+from attribound.balls.lp import L2Ball, LinfBall, LpBall, check_number, check_order
 
 __all__ = [
+    "Ball",
+    "Enclosure",
     "L2Ball",
     "LinfBall",
     "LpBall",
+    "check_ball",
     "check_number",
     "check_order",
+    "enclosure",
     "project",
     "unit_maximiser",
 ]

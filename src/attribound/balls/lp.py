@@ -1,29 +1,39 @@
-"""Perturbation balls: the set of perturbations an attacker may use."""
+"""Balls of the p-norms, in the units of the features, cut by the range of their values."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from attribound.balls.ball import Ball, Enclosure
+from attribound.balls.geometry import project, unit_maximiser
+from attribound.balls.sampling import in_ball, on_sphere
 from attribound.basics.errors import InputError
-from attribound.basics.tensors import norm, per_example, unit
+from attribound.basics.tensors import norm
+from attribound.values import register
 
-_BISECTIONS = 40
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
-@dataclass(frozen=True, eq=False)
-class LpBall:
-    """All perturbations of p-norm at most ``epsilon`` that keep inputs in a range.
+@register("lp")
+@dataclass(frozen=True, eq=False, repr=False)
+class LpBall(Ball):
+    """All perturbations ``scale * d`` with the p-norm of d at most ``epsilon`` that keep a range.
 
     Attributes:
         epsilon: the radius.
         p: the order of the norm, from 1 to infinity.
         low, high: what a perturbed feature may be at least and at most, e.g. 0 and 1 for
-            pixels; None for no limit. Attacks keep to it; bounds use it for the cube
-            (p = inf) and hold for the whole ball, and so within the range, otherwise.
+            pixels; one number, or one a feature; None for no limit. Attacks keep to it; bounds
+            use it for the cube (p = inf) and hold for the whole ball, and so within the range,
+            otherwise.
+        scale: the unit of each feature, of the shape of one example, or of the batch;
+            0 freezes a feature. None: 1 for all.
 
     >>> LpBall(0.1, 3)
     LpBall(epsilon=0.1, p=3.0)
@@ -31,11 +41,12 @@ class LpBall:
 
     epsilon: float
     p: float
-    low: float | None = None
-    high: float | None = None
+    low: float | Tensor | None = None
+    high: float | Tensor | None = None
+    scale: float | Tensor | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a radius, an order or a range that makes no ball."""
+        """Refuse a radius, an order, a range or a scale that makes no ball."""
         epsilon = check_number("epsilon", self.epsilon)
         if not (0 < epsilon < math.inf):
             raise InputError(
@@ -46,24 +57,48 @@ class LpBall:
             )
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "p", check_order(self.p))
+        for name in ("low", "high", "scale"):
+            end = getattr(self, name)
+            if end is not None and not isinstance(end, Tensor):
+                object.__setattr__(self, name, check_number(name, end))
         low, high = self._range
-        if not low < high:
+        if not (torch.as_tensor(low) < torch.as_tensor(high)).all():
             raise InputError(
                 "range",
                 expected="low below high",
                 got=f"low={self.low!r}, high={self.high!r}",
                 remedy="use e.g. low=0, high=1 for pixels",
             )
+        if self.scale is not None:
+            scale = torch.as_tensor(self.scale)
+            if not torch.isfinite(scale).all() or (scale < 0).any() or not (scale > 0).any():
+                raise InputError(
+                    "scale",
+                    expected="finite numbers of 0 or more, not all of them 0",
+                    got=f"from {scale.min().item():g} to {scale.max().item():g}",
+                    remedy="give the unit of each feature, and 0 for those that can't change",
+                )
 
     @property
-    def _range(self) -> tuple[float, float]:
-        low = -math.inf if self.low is None else check_number("low", self.low)
-        high = math.inf if self.high is None else check_number("high", self.high)
-        return low, high
+    def name(self) -> str:
+        """The norm, e.g. ``l2``."""
+        return f"l{self.p:g}{'' if self.scale is None else ' scaled'}"
 
     @property
-    def _key(self) -> tuple[float, ...]:
-        return (self.epsilon, self.p, *self._range)
+    def limited(self) -> bool:
+        """Whether values of features have limits."""
+        return self.low is not None or self.high is not None
+
+    @property
+    def _range(self) -> tuple[float | Tensor, float | Tensor]:
+        low = -math.inf if self.low is None else self.low
+        return low, math.inf if self.high is None else self.high
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        ends = (*self._range, 1.0 if self.scale is None else self.scale)
+        plain = (repr(end.tolist()) if isinstance(end, Tensor) else end for end in ends)
+        return (self.epsilon, self.p, *plain)
 
     def __eq__(self, other: object) -> bool:
         return self._key == other._key if isinstance(other, LpBall) else NotImplemented
@@ -75,57 +110,129 @@ class LpBall:
         shown = [f"epsilon={self.epsilon!r}"]
         if type(self) is LpBall:
             shown.append(f"p={self.p!r}")
-        ends = {"low": self.low, "high": self.high}
-        shown += [f"{name}={end!r}" for name, end in ends.items() if end is not None]
+        ends = {"low": self.low, "high": self.high, "scale": self.scale}
+        shown += [f"{name}={_shown(end)}" for name, end in ends.items() if end is not None]
         return f"{type(self).__name__}({', '.join(shown)})"
 
-    def maximiser(self, slope: Tensor) -> Tensor:
+    def scaling(self, x: Tensor) -> Tensor | None:
+        """The units of the features of ``x``; None if all are 1.
+
+        A subclass that writes this alone is a ball of its own: all answers follow from it.
+        """
+        if self.scale is None:
+            return None
+        scale = torch.as_tensor(self.scale).to(x)
+        if scale.dim() and scale.shape not in (x.shape, x.shape[1:]):
+            raise InputError(
+                "scale",
+                expected=f"a number or shape {tuple(x.shape[1:])} or {tuple(x.shape)}",
+                got=f"shape {tuple(scale.shape)}",
+                remedy="give one unit a feature, for all examples or for each",
+            )
+        return scale.expand_as(x)
+
+    def enclosing(self, x: Tensor) -> Enclosure:
+        """Itself, without the range."""
+        return Enclosure(self.p, self.epsilon, self.scaling(x))
+
+    def steepest(self, slope: Tensor, x: Tensor) -> Tensor:
+        """The perturbation of the unit ball with the largest inner product with ``slope``."""
+        scale = self.scaling(x)
+        if scale is None:
+            return unit_maximiser(slope, self.p)
+        return scale * unit_maximiser(scale * slope, self.p)
+
+    def maximiser(self, slope: Tensor, x: Tensor) -> Tensor:
         """The perturbation of the ball with the largest inner product with ``slope``.
 
-        Shape ``(batch, *features)``. On the sphere unless the slope is zero: then
-        zero, except for the cube, where every corner is as good. The range is not
-        looked at: project afterwards.
+        On the sphere unless the slope is zero: then zero, except for the cube, where every
+        corner is as good. The range is not looked at: project afterwards.
         """
-        return self.epsilon * unit_maximiser(slope, self.p)
+        return self.epsilon * self.steepest(slope, x)
 
     def project(self, delta: Tensor, x: Tensor) -> Tensor:
-        """The nearest perturbation in the norm ball, then moved into the range around ``x``.
+        """The nearest perturbation in the ball, in its own units, then moved into the range.
 
         Clamping to the range only shortens components if ``x`` lies in it, so that
         the result is in both.
         """
-        return self.clip(project(delta, self.epsilon, self.p), x)
+        scale = self.scaling(x)
+        if scale is None:
+            return self.clip(project(delta, self.epsilon, self.p), x)
+        inside = project(_divided(delta, scale), self.epsilon, self.p)
+        return self.clip(scale * inside, x)
 
     def clip(self, delta: Tensor, x: Tensor) -> Tensor:
         """``delta`` with ``x + delta`` moved into the range."""
-        low, high = self._range
-        return delta if (low, high) == (-math.inf, math.inf) else (x + delta).clamp(low, high) - x
+        if not self.limited:
+            return delta
+        low, high = (torch.as_tensor(end).to(x) for end in self._range)
+        moved = torch.minimum(torch.maximum(x + delta, low), high) - x
+        scale = self.scaling(x)
+        # What may not change does not change by rounding either.
+        return moved if scale is None else torch.where(scale == 0, 0.0, moved)
 
-    def box(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def limits(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The least and the most by which each feature of ``x`` may change, for any p."""
-        low, high = self._range
-        return (low - x).clamp(-self.epsilon, 0.0), (high - x).clamp(0.0, self.epsilon)
+        low, high = (torch.as_tensor(end).to(x) for end in self._range)
+        scale = self.scaling(x)
+        reach = torch.full_like(x, self.epsilon) if scale is None else self.epsilon * scale
+        zero = torch.zeros_like(x)
+        least = torch.minimum(torch.maximum(low - x, -reach), zero)
+        return least, torch.maximum(torch.minimum(high - x, reach), zero)
 
-    def at_radius(self, epsilon: float) -> LpBall:
-        """The ball of the same norm and range with another radius."""
+    def at_radius(self, epsilon: float) -> Self:
+        """The ball of the same norm, units and range with another radius."""
         return replace(self, epsilon=epsilon)
+
+    def ranged(self, low: float, high: float) -> Self:
+        """Cut at these values if it is a cube without limits: only there bounds use them."""
+        if self.p == math.inf and not self.limited:
+            return replace(self, low=low, high=high)
+        return self
+
+    def rows(self, x: Tensor, rows: slice | Tensor) -> Self:
+        """The ball of some rows of the batch ``x``: units and limits per example are cut."""
+        cut: dict[str, Any] = {
+            name: end[rows]
+            for name in ("low", "high", "scale")
+            if isinstance(end := getattr(self, name), Tensor) and end.shape == x.shape
+        }
+        return replace(self, **cut) if cut else self
 
     def check_inside(self, x: Tensor) -> None:
         """Refuse inputs that are outside the range to begin with."""
-        low, high = self._range
-        if x.min() < low or x.max() > high:
+        low, high = (torch.as_tensor(end).to(x) for end in self._range)
+        if (x < low).any() or (x > high).any():
             raise InputError(
                 "x",
-                expected=f"values from {low:g} to {high:g}, the range of the ball",
+                expected=f"values from {low.min():g} to {high.max():g}, the range of the ball",
                 got=f"values from {x.min().item():.4g} to {x.max().item():.4g}",
                 remedy="scale the inputs, or leave low and high out",
             )
 
-    def contains(self, delta: Tensor, tolerance: float = 1e-6) -> Tensor:
-        """Whether each perturbation lies in the norm ball, up to a relative tolerance."""
-        return norm(delta, self.p) <= self.epsilon * (1 + tolerance)
+    def contains(self, delta: Tensor, x: Tensor, tolerance: float = 1e-6) -> Tensor:
+        """Whether each perturbation lies in the ball, range aside, up to a relative tolerance."""
+        scale = self.scaling(x)
+        if scale is None:
+            return norm(delta, self.p) <= self.epsilon * (1 + tolerance)
+        still = ((scale > 0) | (delta == 0)).flatten(1).all(1)
+        return still & (norm(_divided(delta, scale), self.p) <= self.epsilon * (1 + tolerance))
+
+    def sample(self, x: Tensor, seed: int) -> Tensor:
+        """A perturbation drawn uniformly from the volume of the ball, range aside."""
+        return self._in_units(in_ball(x, self.p, seed, self.epsilon), x)
+
+    def sample_sphere(self, x: Tensor, seed: int) -> Tensor:
+        """A random perturbation of norm epsilon, range aside: a corner of the cube."""
+        return self._in_units(on_sphere(x, self.p, seed, self.epsilon), x)
+
+    def _in_units(self, delta: Tensor, x: Tensor) -> Tensor:
+        scale = self.scaling(x)
+        return delta if scale is None else scale * delta
 
 
+@register("l2")
 @dataclass(frozen=True, eq=False, repr=False)
 class L2Ball(LpBall):
     """All perturbations of Euclidean norm at most ``epsilon``.
@@ -137,93 +244,25 @@ class L2Ball(LpBall):
     p: float = field(default=2.0, init=False)
 
 
+@register("linf")
 @dataclass(frozen=True, eq=False, repr=False)
 class LinfBall(LpBall):
     """All perturbations that change no feature by more than ``epsilon``.
 
     >>> LinfBall(0.1, low=0, high=1)
-    LinfBall(epsilon=0.1, low=0, high=1)
+    LinfBall(epsilon=0.1, low=0.0, high=1.0)
     """
 
     p: float = field(default=math.inf, init=False)
 
 
-def unit_maximiser(slope: Tensor, p: float) -> Tensor:
-    """The point of the unit p-ball with the largest inner product with ``slope``."""
-    if p == 2:
-        return unit(slope)
-    if p == math.inf:
-        return torch.where(slope < 0, -1.0, 1.0).to(slope)
-    if p == 1:
-        flat = slope.flatten(1)
-        largest = flat.abs().argmax(1, keepdim=True)
-        point = torch.zeros_like(flat)
-        return point.scatter(1, largest, flat.gather(1, largest).sign()).view_as(slope)
-    # Equality in Hoelder's inequality: components proportional to |slope|^(q - 1), 1/p + 1/q = 1.
-    peak = norm(slope, math.inf)
-    scaled = slope / per_example(torch.where(peak > 0, peak, torch.ones_like(peak)), slope)
-    point = scaled.sign() * scaled.abs() ** (1 / (p - 1))
-    length = norm(point, p)
-    return point / per_example(torch.where(length > 0, length, torch.ones_like(length)), point)
+def _divided(delta: Tensor, scale: Tensor) -> Tensor:
+    """``delta / scale``, zero where the scale is."""
+    return torch.where(scale > 0, delta / torch.where(scale > 0, scale, 1.0), 0.0)
 
 
-def project(delta: Tensor, radius: float, p: float) -> Tensor:
-    """The point of the p-ball nearest to each example of ``delta`` in Euclidean distance."""
-    if p == math.inf:
-        return delta.clamp(-radius, radius)
-    length = norm(delta, p)
-    outside = length > radius
-    if p == 2:
-        shrunk = delta * per_example(
-            radius / torch.where(outside, length, torch.ones_like(length)), delta
-        )
-    elif p == 1:
-        shrunk = _soft_threshold(delta, radius)
-    else:
-        shrunk = _project_by_multiplier(delta, radius, p)
-    return torch.where(per_example(outside, delta), shrunk, delta)
-
-
-def _soft_threshold(delta: Tensor, radius: float) -> Tensor:
-    """Nearest point of the l1 ball: all components shrink by the same amount, down to zero."""
-    size = delta.flatten(1).abs()
-    ordered = size.sort(1, descending=True).values
-    count = torch.arange(1, size.shape[1] + 1, device=delta.device)
-    excess = (ordered.cumsum(1) - radius) / count
-    last = (ordered > excess).sum(1, keepdim=True) - 1
-    threshold = excess.gather(1, last.clamp_min(0)).clamp_min(0)
-    shrunk: Tensor = delta.flatten(1).sign() * (size - threshold).clamp_min(0)
-    return shrunk.view_as(delta)
-
-
-def _project_by_multiplier(delta: Tensor, radius: float, p: float) -> Tensor:
-    """Nearest point of another p-ball: t + mu t^(p-1) = |delta| per component, mu by bisection.
-
-    Nearly: the inner equation is solved by bisection, too, and the result scaled onto
-    the sphere, so that it is never outside.
-    """
-    size = delta.flatten(1).abs().double()
-
-    def components(mu: Tensor) -> Tensor:
-        low, high = torch.zeros_like(size), size
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            above = middle + mu * middle ** (p - 1) > size
-            low, high = torch.where(above, low, middle), torch.where(above, middle, high)
-        return high
-
-    low = torch.zeros(len(size), 1, dtype=size.dtype, device=size.device)
-    # At mu = |delta|_q / radius^(p-1) with 1/p + 1/q = 1 the point is inside.
-    high = torch.linalg.vector_norm(size, p / (p - 1), dim=1, keepdim=True) / radius ** (p - 1)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        length = torch.linalg.vector_norm(components(middle), p, dim=1, keepdim=True)
-        outside = length > radius
-        low, high = torch.where(outside, middle, low), torch.where(outside, high, middle)
-    point = components(high)
-    length = torch.linalg.vector_norm(point, p, dim=1, keepdim=True).clamp_min(radius)
-    scaled: Tensor = delta.flatten(1).sign() * (point * radius / length).to(delta)
-    return scaled.view_as(delta)
+def _shown(end: float | Tensor) -> str:
+    return repr(end) if isinstance(end, float) else f"tensor of shape {tuple(end.shape)}"
 
 
 def check_order(p: float) -> float:

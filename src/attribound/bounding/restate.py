@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from attribound.bounding.cosine import cosine_and_degrees
 from attribound.results import Bound, Claim, Status
 
 
-def restate(
-    first: Bound, euclidean: Tensor, claim: Claim, source: tuple[str, ...], products: Tensor
+@dataclass(frozen=True)
+class Reservations:
+    """What another value changes in the reservations about an example.
+
+    Attributes:
+        outdated: what was said of the first-order bound alone.
+        unbounded: what to say where nothing limits the angle.
+    """
+
+    outdated: Status = Status.CONVERGED
+    unbounded: Status = Status.CONVERGED
+
+
+def restate(  # noqa: PLR0913 - everything that differs
+    first: Bound,
+    euclidean: Tensor,
+    claim: Claim,
+    source: tuple[str, ...],
+    products: Tensor,
+    *,
+    adjusted: Tensor | None = None,
+    reservations: Reservations = Reservations(),  # noqa: B008 - frozen
 ) -> Bound:
     """``first`` with another Euclidean bound and all that follows from it.
 
-    Deviations that were seen at two points still raise ``adjusted`` of a mean-value
-    bound. Reservations about the angle are drawn anew, those about the network stay.
+    Reservations about the angle are drawn anew, those about the network stay.
 
     Args:
         first: the first-order bound of the same examples.
@@ -25,13 +43,14 @@ def restate(
         claim: what it promises.
         source: what gave it, per example.
         products: operator products spent on it, those for ``first`` included.
+        adjusted: raised to deviations that were seen; default: the bound itself.
+        reservations: what else changes in the status.
     """
-    searched, proved = claim is Claim.MEAN_VALUE, claim is Claim.CERTIFIED
-    raised = torch.maximum(euclidean, first.adjusted) if searched else euclidean
+    raised = euclidean if adjusted is None else adjusted
     cosine, degrees = cosine_and_degrees(euclidean, first.attribution_norm)
     adjusted_cosine, adjusted_degrees = cosine_and_degrees(raised, first.attribution_norm)
-    outdated = Status.ANGLE_UNBOUNDED | (Status.ITERATION_LIMIT if proved else Status.CONVERGED)
-    anew = Status.ANGLE_UNBOUNDED | (Status.VACUOUS if proved else Status.CONVERGED)
+    outdated = Status.ANGLE_UNBOUNDED | reservations.outdated
+    anew = Status.ANGLE_UNBOUNDED | reservations.unbounded
     status = tuple(
         (kept & ~outdated) | (anew if unbounded else Status.CONVERGED)
         for kept, unbounded in zip(first.status, (degrees == 180).tolist(), strict=True)

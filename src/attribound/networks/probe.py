@@ -68,8 +68,8 @@ def probe_separation(subject: str, value: Callable[[Tensor], Tensor], x: Tensor)
 
 def probe_adjoint(subject: str, jacobian: LinearOperator) -> None:
     """Refuse an operator whose two products are not adjoint to each other."""
-    v = random_direction(jacobian.like)
-    u = v.flatten(1).flip(1).view_as(v)
+    v = random_direction(jacobian.domain)
+    u = random_direction(jacobian.range).flatten(1).flip(1).view_as(jacobian.range)
     forward, backward = jacobian.matvec(v), jacobian.rmatvec(u)
     left, right = dot(forward, u), dot(v, backward)
     scale = torch.maximum(norm(forward), norm(backward))

@@ -3,7 +3,15 @@
 from attribound.results.attacked import Attacked
 from attribound.results.bound import Bound, LabelConstraint
 from attribound.results.bounds import Bounds
-from attribound.results.claims import Claim, Status
+from attribound.results.claims import (
+    ATTAINED,
+    Claim,
+    Moves,
+    Status,
+    claim_named,
+    claims,
+    register_claim,
+)
 from attribound.results.fidelity import Fidelity
 from attribound.results.join import join
 from attribound.results.linearisation import MaxEpsilon, Remainder
@@ -11,6 +19,7 @@ from attribound.results.norm import NormEstimate
 from attribound.results.spectral import Bracket, SpectralEstimate
 
 __all__ = [
+    "ATTAINED",
     "Attacked",
     "Bound",
     "Bounds",
@@ -19,9 +28,13 @@ __all__ = [
     "Fidelity",
     "LabelConstraint",
     "MaxEpsilon",
+    "Moves",
     "NormEstimate",
     "Remainder",
     "SpectralEstimate",
     "Status",
+    "claim_named",
+    "claims",
     "join",
+    "register_claim",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from attribound.basics.tables import columns, render
-from attribound.results.claims import Claim
+from attribound.results.claims import ATTAINED, Claim
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Attacked:
     misclassified: Tensor | None
     evaluations: int
     trials: tuple[Attacked, ...] = ()
-    claim: Claim = Claim.ATTAINED
+    claim: Claim = ATTAINED
 
     def __len__(self) -> int:
         return len(self.deviation)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attribound.balls import Ball
 from attribound.basics.tables import cell, columns, render
 from attribound.basics.tensors import ratio
-from attribound.results.claims import Claim, Status
+from attribound.results.claims import Claim, Status, claim_named
 from attribound.results.spectral import Bracket
 
 
@@ -53,6 +54,9 @@ class Bound:
     """How far the attribution of each example can move in a ball.
 
     Attributes:
+        ball: of the perturbations.
+        target: the labels explained.
+        claim: what ``euclidean`` and what follows from it promise.
         euclidean: T_e, the largest Euclidean deviation (claim: ``claim``).
         adjusted: T'_e, ``euclidean`` raised to the deviations seen at plus and minus
             ``epsilon * direction`` (claim: adjusted).
@@ -68,8 +72,7 @@ class Bound:
         products: operator products spent on each example.
     """
 
-    epsilon: float
-    p: float
+    ball: Ball
     target: Tensor
     claim: Claim
     euclidean: Tensor
@@ -101,11 +104,17 @@ class Bound:
         )
 
     @property
+    def epsilon(self) -> float:
+        """The radius of the ball."""
+        return self.ball.epsilon
+
+    @property
     def claims(self) -> dict[str, Claim]:
         """The claim of every number."""
         adjusted = ["adjusted", "adjusted_cosine", "adjusted_degrees", "c"]
         own = ["euclidean", "cosine", "degrees", "relative"]
-        return {**dict.fromkeys(own, self.claim), **dict.fromkeys(adjusted, Claim.ADJUSTED)}
+        raised = claim_named("adjusted")
+        return {**dict.fromkeys(own, self.claim), **dict.fromkeys(adjusted, raised)}
 
     def __len__(self) -> int:
         return len(self.status)
@@ -123,8 +132,8 @@ class Bound:
         )
         rows = list(zip(*numbers, self.source, self.status, strict=True))
         title = (
-            f"Bound on the attribution deviation, l{cell(self.p)} ball of radius "
-            f"{cell(self.epsilon)}, claim: {self.claim} (T'_e: {Claim.ADJUSTED})"
+            f"Bound on the attribution deviation, {self.ball.name} ball of radius "
+            f"{cell(self.epsilon)}, claim: {self.claim} (T'_e: {claim_named('adjusted')})"
         )
         header = ["target", "|g|", "xi >=", "xi <=", "T_e", "T'_e", "cosine", "degrees"]
         return render(title, [*header, "by", "status"], rows)

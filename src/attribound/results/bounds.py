@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attribound.basics.tables import cell, render
 from attribound.results.bound import Bound
-from attribound.results.claims import Claim
+from attribound.results.claims import Claim, claim_named
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,7 +27,7 @@ class Bounds(Mapping[str, Bound]):
 
     def __getitem__(self, claim: str | Claim) -> Bound:
         """The bound under ``claim``."""
-        return self.by_claim[Claim.named(claim).name.lower()]
+        return self.by_claim[claim_named(claim).name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.by_claim)
@@ -51,7 +51,7 @@ class Bounds(Mapping[str, Bound]):
             )
         some = next(iter(self.by_claim.values()))
         title = (
-            f"Bounds on the attribution deviation of {len(some)} examples, l{cell(some.p)} ball of "
+            f"Bounds on the attribution deviation of {len(some)} examples, {some.ball.name} ball of "
             f"radius {cell(some.epsilon)}, means"
         )
         return render(title, ["claim", "T_e", "degrees", "products", "seconds", "status"], rows)

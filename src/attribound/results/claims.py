@@ -3,53 +3,126 @@
 from __future__ import annotations
 
 import enum
+import importlib
+from dataclasses import dataclass
+from typing import Any
 
 from attribound.basics.errors import InputError
+from attribound.values import register
 
 
-class Claim(str, enum.Enum):
-    """What a number promises."""
+class Moves(str, enum.Enum):
+    """What is known of a bound at a radius that was not measured.
 
-    FIRST_ORDER = "first-order"
-    ADJUSTED = "adjusted"
-    MEAN_VALUE = "mean-value (searched)"
-    CALIBRATED = "calibrated"
-    CERTIFIED = "certified"
-    ATTAINED = "attained"
+    ``SCALED``: a number times the radius, so known everywhere. ``NESTED``: what holds in a
+    ball holds in every smaller one. ``MEASURED``: nothing.
+    """
+
+    SCALED = "scaled"
+    NESTED = "nested"
+    MEASURED = "measured"
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """What a number promises: all that is to be said of it, anywhere, is said here.
+
+    Attributes:
+        name: in code, settings and rows, e.g. ``mean_value``.
+        title: for people.
+        order: of tables; the weakest promise first.
+        promise: one sentence: what holds, and when it does not.
+        method: the class of values that compute it; None for what attacks attain.
+        rests_on: names of the claims whose bounds it is made of.
+        held: what follows if no attack exceeded it.
+        exceeded: what follows if one did.
+        expected: an attack may exceed some of these bounds without the promise being broken.
+        moves: what it says at a radius that was not measured.
+        colour: of plots.
+        symbol: of plots, as plotly calls it.
+    """
+
+    name: str
+    title: str
+    order: int
+    promise: str
+    method: type[Any] | None = None
+    rests_on: tuple[str, ...] = ()
+    held: str = ""
+    exceeded: str = ""
+    expected: bool = False
+    moves: Moves = Moves.MEASURED
+    colour: str = "#666666"
+    symbol: str = "circle"
 
     def __str__(self) -> str:
-        return self.value
+        return self.title
 
-    @classmethod
-    def named(cls, name: str | Claim) -> Claim:
-        """The claim that users write as ``"first_order"``, ``"mean_value"`` and so on."""
-        key = str(name.name if isinstance(name, Claim) else name).upper().replace("-", "_")
-        if key not in cls.__members__:
-            raise InputError(
-                "claim",
-                expected=f"one of {', '.join(member.lower() for member in cls.__members__)}",
-                got=repr(name),
-                remedy="'first_order' is the default",
-            )
-        return cls[key]
+    def __repr__(self) -> str:
+        return f"<claim {self.name}>"
 
-    @property
-    def meaning(self) -> str:
-        """One sentence: what holds, and when it does not."""
-        return _MEANINGS[self]
+    def __reduce__(self) -> tuple[object, ...]:
+        """A claim is one object: in another process it is that of the registry there."""
+        return claim_named, (self.name, getattr(self.method, "__module__", None))
 
 
-_MEANINGS = {
-    Claim.FIRST_ORDER: "Upper bound if the attribution were linear in the ball; "
-    "a direct attack can exceed it.",
-    Claim.ADJUSTED: "First-order, raised to the deviation seen at two points of the ball; "
-    "empirical, a direct attack can exceed it.",
-    Claim.MEAN_VALUE: "Upper bound by the mean value theorem; the supremum inside it was searched, "
-    "not proved.",
-    Claim.CALIBRATED: "Holds with the stated probability for exchangeable samples and this attack.",
-    Claim.CERTIFIED: "Proved for every perturbation in the ball, rounding included.",
-    Claim.ATTAINED: "Lower bound: a perturbation in the ball that moves the attribution this far.",
-}
+_claims: dict[str, Claim] = {}
+
+
+def register_claim(claim: Claim) -> Claim:
+    """Enter a claim; its method can then be called by the claim's name in settings.
+
+    Raises:
+        InputError: there is another claim of that name.
+    """
+    before = _claims.get(claim.name)
+    if before is not None and before.promise != claim.promise:
+        raise InputError(
+            "claim",
+            expected="a name that is free",
+            got=f"{claim.name!r}, which is: {before.promise}",
+            remedy="choose another",
+        )
+    if claim.method is not None:
+        register(claim.name)(claim.method)
+    _claims[claim.name] = claim
+    return claim
+
+
+def claims() -> tuple[Claim, ...]:
+    """Every claim, the weakest promise first."""
+    return tuple(sorted(_claims.values(), key=lambda claim: claim.order))
+
+
+def claim_named(name: str | Claim, module: str | None = None) -> Claim:
+    """The claim of that name; ``module`` is imported first if it isn't known yet.
+
+    Raises:
+        InputError: there is none.
+    """
+    if isinstance(name, Claim):
+        return name
+    if name not in _claims and module is not None:
+        importlib.import_module(module)
+    key = str(name).replace("-", "_")
+    if key not in _claims:
+        raise InputError(
+            "claim",
+            expected=f"one of {', '.join(claim.name for claim in claims())}",
+            got=repr(name),
+            remedy="check the spelling; a claim of your own is known once its module is imported",
+        )
+    return _claims[key]
+
+
+ATTAINED = register_claim(
+    Claim(
+        "attained",
+        title="attained",
+        order=100,
+        promise="Lower bound: a perturbation in the ball that moves the attribution this far.",
+    )
+)
 
 
 class Status(enum.Flag):

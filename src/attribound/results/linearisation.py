@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from attribound.basics.tables import cell, columns, render
+from attribound.balls import Ball
+from attribound.basics.tables import columns, render
 from attribound.basics.tensors import ratio
 from attribound.results.claims import Claim, Status
 
@@ -16,7 +17,7 @@ class MaxEpsilon:
     """The largest radius at which the bound stays within a threshold, per example."""
 
     epsilon: Tensor
-    p: float
+    ball: Ball
     threshold: str
     target: Tensor
     claim: Claim
@@ -25,7 +26,7 @@ class MaxEpsilon:
 
     def __repr__(self) -> str:
         rows = list(zip(*columns(self.target, self.epsilon), self.source, self.status, strict=True))
-        title = f"Largest l{cell(self.p)} radius with {self.threshold}, claim: {self.claim}"
+        title = f"Largest {self.ball.name} radius with {self.threshold}, claim: {self.claim}"
         return render(title, ["target", "epsilon", "by", "status"], rows)
 
 

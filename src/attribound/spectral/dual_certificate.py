@@ -15,41 +15,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attribound.operators import DenseOperator, LinearOperator
+from attribound.operators import ColumnScaled, DenseOperator, LinearOperator
 from attribound.results import SpectralEstimate
 from attribound.spectral.solver import SpectralSolver
 
 #: Share of their mean by which weights are raised: far below it they are noise.
 REGULARISER = 0.01
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnScaled(LinearOperator):
-    """``J Diag(scale)``, per example; ``scale`` has the shape of what J acts on."""
-
-    operator: LinearOperator
-    scale: Tensor
-
-    def __post_init__(self) -> None:
-        """A product costs what the operator's costs."""
-        object.__setattr__(self, "points", self.operator.points)
-
-    @property
-    def like(self) -> Tensor:
-        """The scale."""
-        return self.scale
-
-    def matvec(self, v: Tensor) -> Tensor:
-        """``J (scale * v)``, per example."""
-        return self.operator.matvec(self.scale * v)
-
-    def rmatvec(self, u: Tensor) -> Tensor:
-        """``scale * J^T u``, per example."""
-        return self.scale * self.operator.rmatvec(u)
-
-    def select(self, index: Tensor) -> LinearOperator:
-        """The operator of the examples ``index``."""
-        return ColumnScaled(self.operator.select(index), self.scale[index])
 
 
 def weights(row_norms: Tensor, p: float, regulariser: float = REGULARISER) -> Tensor:
@@ -66,7 +37,7 @@ def weights(row_norms: Tensor, p: float, regulariser: float = REGULARISER) -> Te
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class UpperValue:
     """An upper value, ``(batch,)`` doubles on the CPU, and the singular value behind it.
 
     Attributes:
@@ -83,16 +54,16 @@ class Certificate:
 
 def certificate(
     operator: LinearOperator, y: Tensor, p: float, solver: SpectralSolver
-) -> Certificate:
+) -> UpperValue:
     """The upper value that the weights ``y`` of shape ``(batch, n)`` give.
 
     The solver's start must be independent of ``y``, else its probability means nothing.
     """
-    scale = y.rsqrt().view_as(operator.like)
+    scale = y.rsqrt().view_as(operator.domain)
     spectral = solver(ColumnScaled(operator, scale))
     # The weights that are certified are those of the rounded scale, not y itself.
     upper = spectral.value.upper.double().cpu() * hoelder_factor(scale, p)
-    return Certificate(upper, spectral.right / scale, spectral)
+    return UpperValue(upper, spectral.right / scale, spectral)
 
 
 def dense_certificate(operator: DenseOperator, y: Tensor, p: float) -> Tensor:

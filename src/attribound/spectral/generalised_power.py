@@ -64,7 +64,7 @@ def generalised_power(
     One column at a time, for all examples together, on the operator's graph as it is:
     ``2 * rank * iterations`` products for each example.
     """
-    like, rank = operator.like, len(start)
+    like, rank = operator.domain, len(start)
     factors = start.new_empty(len(like), iterations * rank, start.shape[1]).to(like)
     images = torch.empty_like(factors)
     slope = start.to(like).expand(len(like), *start.shape)

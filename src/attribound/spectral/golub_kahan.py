@@ -24,9 +24,9 @@ class GolubKahan:
 
     products_per_step = 2
 
-    def __init__(self, start: Tensor, capacity: int) -> None:
-        """Start from unit vectors ``start`` of shape ``(batch, n)``."""
-        self._v, self._u = Basis(start, capacity + 1), Basis(start, capacity)
+    def __init__(self, start: Tensor, image: Tensor, capacity: int) -> None:
+        """Start from unit vectors ``start`` ``(batch, n)``; ``image`` is like ``J start``."""
+        self._v, self._u = Basis(start, capacity + 1), Basis(image, capacity)
         self._v.append(start)
         self._alpha: list[Tensor] = []
         self._beta: list[Tensor] = []
@@ -37,12 +37,11 @@ class GolubKahan:
 
     def expand(self, operator: LinearOperator) -> None:
         """Spend one product."""
-        shape = operator.like.shape
         if self._halfway:
-            product = operator.rmatvec(self._u.last.view(shape)).flatten(1)
+            product = operator.rmatvec(self._u.last.view(operator.range.shape)).flatten(1)
             self._beta.append(self._v.append(product))
         else:
-            product = operator.matvec(self._v.last.view(shape)).flatten(1)
+            product = operator.matvec(self._v.last.view(operator.domain.shape)).flatten(1)
             self._alpha.append(self._u.append(product))
 
     def bracket(self, log_tau: float) -> tuple[Tensor, Tensor]:
@@ -70,7 +69,7 @@ class GolubKahan:
         return self._double(remainder)[:, -1] * torch.abs(component)
 
     def vectors(self) -> tuple[Tensor, Tensor]:
-        """Left and right singular vectors, ``(batch, n)``."""
+        """Left and right singular vectors, ``(batch, m)`` and ``(batch, n)``."""
         if not self._beta:
             return self._u.last, self._v.last
         left, _, right = torch.linalg.svd(self._bidiagonal(), full_matrices=False)

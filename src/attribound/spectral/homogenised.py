@@ -14,7 +14,7 @@ from attribound.operators import LinearOperator
 
 @dataclass(frozen=True, eq=False)
 class Homogenised(LinearOperator):
-    """``[J Diag(half), J centre]`` on ``(batch, n + 1)``, with a zero below to make it square.
+    """``[J Diag(half), J centre]`` on ``(batch, n + 1)``.
 
     The box is ``centre + half * w`` with w in the cube. On signs (w, t) the operator
     gives ``J (half * w + centre * t) = t J (half * t w + centre)``: up to its sign
@@ -36,19 +36,23 @@ class Homogenised(LinearOperator):
         object.__setattr__(self, "points", self.operator.points)
 
     @property
-    def like(self) -> Tensor:
+    def domain(self) -> Tensor:
         """Of one coordinate more than the box, flat."""
         return torch.nn.functional.pad(self.half.flatten(1), (0, 1))
 
+    @property
+    def range(self) -> Tensor:
+        """As the operator's."""
+        return self.operator.range
+
     def matvec(self, v: Tensor) -> Tensor:
-        """``J (half * w + centre * t)`` for v = (w, t), and a zero."""
+        """``J (half * w + centre * t)`` for v = (w, t)."""
         inside = self.half * v[:, :-1].reshape(self.half.shape)
-        product = self.operator.matvec(inside + self.centre * per_example(v[:, -1], self.centre))
-        return torch.nn.functional.pad(product.flatten(1), (0, 1))
+        return self.operator.matvec(inside + self.centre * per_example(v[:, -1], self.centre))
 
     def rmatvec(self, u: Tensor) -> Tensor:
-        """``half * J^T u`` and ``centre . J^T u``; the last entry of ``u`` meets the zero."""
-        back = self.operator.rmatvec(u[:, :-1].reshape(self.half.shape))
+        """``half * J^T u`` and ``centre . J^T u``."""
+        back = self.operator.rmatvec(u)
         return torch.cat([(self.half * back).flatten(1), dot(self.centre, back).unsqueeze(1)], 1)
 
     def select(self, index: Tensor) -> LinearOperator:
@@ -58,7 +62,7 @@ class Homogenised(LinearOperator):
 
 def homogenised(operator: LinearOperator, low: Tensor, high: Tensor) -> Homogenised:
     """The operator of the box from ``low`` to ``high``, refused unless these make one."""
-    shape = tuple(operator.like.shape)
+    shape = tuple(operator.domain.shape)
     for name, end in (("low", low), ("high", high)):
         if tuple(end.shape) != shape or not torch.isfinite(end).all():
             raise InputError(
@@ -74,7 +78,7 @@ def homogenised(operator: LinearOperator, low: Tensor, high: Tensor) -> Homogeni
             got=f"low above high by up to {(low - high).max().item():.4g}",
             remedy="check that they are not interchanged",
         )
-    low, high = low.to(operator.like), high.to(operator.like)
+    low, high = low.to(operator.domain), high.to(operator.domain)
     return Homogenised(operator, (high - low) / 2, (high + low) / 2)
 
 

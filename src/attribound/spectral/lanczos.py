@@ -20,8 +20,8 @@ class Lanczos:
 
     products_per_step = 1
 
-    def __init__(self, start: Tensor, capacity: int) -> None:
-        """Start from unit vectors ``start`` of shape ``(batch, n)``."""
+    def __init__(self, start: Tensor, image: Tensor, capacity: int) -> None:  # noqa: ARG002
+        """Start from unit vectors ``start`` of shape ``(batch, n)``, as its images are, too."""
         self._v = Basis(start, capacity + 1)
         self._v.append(start)
         self._alpha: list[Tensor] = []
@@ -30,7 +30,7 @@ class Lanczos:
     def expand(self, operator: LinearOperator) -> None:
         """Take one step."""
         last = self._v.last.clone()
-        product = operator.matvec(last.view(operator.like.shape)).flatten(1)
+        product = operator.matvec(last.view(operator.domain.shape)).flatten(1)
         self._alpha.append((last * product).sum(1))
         self._beta.append(self._v.append(product))
 

@@ -20,6 +20,7 @@ from attribound.spectral.mixing import mixing
 from attribound.spectral.rounding import Attained, ascend, attained, best_of, hyperplanes
 from attribound.spectral.solver import SpectralSolver
 from attribound.spectral.surrogate import nystroem, promising, refine
+from attribound.values import Value, register
 
 _POINTS = 64  # model evaluations at once while a matrix is built
 # What costs no products is done until it gains nothing more.
@@ -29,8 +30,9 @@ _REGULARISERS = (1e-2, 1e-3, 1e-4)
 _MARGIN = 64  # outwards for rounding, in units of the operator's precision
 
 
+@register("norm_solver")
 @dataclass(frozen=True)
-class NormSolver:
+class NormSolver(Value):
     """Bracket of max |J d|_2 over |d|_p <= 1 (p > 2), or over a box.
 
     NP-hard to compute; bracketed by a semidefinite relaxation. Above: weights from a
@@ -90,7 +92,7 @@ class NormSolver:
                 remedy="below 2 the largest singular value is an upper value; for p = 1 the "
                 "largest column is the norm",
             )
-        size = operator.like[0].numel()
+        size = operator.domain[0].numel()
         if size <= self.dense_below:
             answer = self._on_matrices(_matrices(operator), p, size)
         else:
@@ -101,19 +103,19 @@ class NormSolver:
     def box(self, operator: LinearOperator, low: Tensor, high: Tensor) -> NormEstimate:
         """Solve for ``low <= d <= high``, both ``(batch, *features)``."""
         cube = homogenised(operator, low, high)
-        size = operator.like[0].numel()
+        size = operator.domain[0].numel()
         if size <= self.dense_below:
             # The matrix of J; that of the cube follows without products.
-            flat = Homogenised(_matrices(operator), *(_flat(t) for t in (cube.half, cube.centre)))
+            flat = Homogenised(_matrices(operator), _flat(cube.half), _flat(cube.centre))
             answer = self._on_matrices(_matrices(flat), math.inf, size)
         else:
             answer = self._matrix_free(cube, math.inf)
-        ends = (end.to(operator.like) for end in (low, high))
-        point = corner(answer.found.point.to(operator.like), *ends)
+        ends = (end.to(operator.domain) for end in (low, high))
+        point = corner(answer.found.point.to(operator.domain), *ends)
         return self._estimate(operator, answer, point)
 
     def _matrix_free(self, operator: LinearOperator, p: float) -> _Answer:
-        size = operator.like[0].numel()
+        size = operator.domain[0].numel()
         start = gaussians(self.rank, size, self.seed, stream=0)
         relaxed = generalised_power(operator, p, start, self.iterations)
         _check_finite(relaxed.images)
@@ -129,7 +131,7 @@ class NormSolver:
         return _Answer(found, dual.upper, products, dual.spectral.status)
 
     def _on_matrices(self, operator: DenseOperator, p: float, spent: int) -> _Answer:
-        size = operator.like.shape[1]
+        size = operator.domain.shape[1]
         rank = full_rank(size)
         start = gaussians(rank, size, self.seed, stream=0)
         if p == math.inf:
@@ -147,7 +149,7 @@ class NormSolver:
         return _Answer(found, upper, torch.full((len(product),), spent), tuple(status))
 
     def _estimate(self, operator: LinearOperator, answer: _Answer, point: Tensor) -> NormEstimate:
-        like = operator.like
+        like = operator.domain
         lower = answer.found.value.double().cpu()
         # Outwards for the products' rounding; what is attained is a lower value for certain.
         outwards = answer.upper * (1 + _MARGIN * torch.finfo(like.dtype).eps)
@@ -175,7 +177,7 @@ class _Answer:
 def _matrices(operator: LinearOperator) -> DenseOperator:
     """The operator as matrices, in double precision on the CPU."""
     at_once = max(1, _POINTS // operator.points)
-    rows = range(len(operator.like))
+    rows = range(len(operator))
     found = [dense(operator, row, at_once).cpu().double() for row in rows]
     return DenseOperator(_check_finite(torch.stack(found)))
 

@@ -49,7 +49,7 @@ class Attained:
 
 def attained(operator: LinearOperator, point: Tensor) -> Attained:
     """What ``point``, ``(batch, n)`` or ``(batch, *features)``, attains: one product."""
-    point = point.reshape(operator.like.shape)
+    point = point.reshape(operator.domain.shape)
     image = operator.matvec(point)
     return Attained(point, image, norm(image), 1)
 

@@ -15,13 +15,15 @@ from attribound.results import Bracket, SpectralEstimate, Status
 from attribound.spectral.golub_kahan import GolubKahan
 from attribound.spectral.lanczos import Lanczos
 from attribound.spectral.upper_estimate import log_component
+from attribound.values import Value, register
 
 #: Outward margin of the upper estimate for rounding, in units of the machine precision.
 _ROUNDING = 64
 
 
+@register("spectral_solver")
 @dataclass(frozen=True)
-class SpectralSolver:
+class SpectralSolver(Value):
     """Krylov iteration with full reorthogonalisation until the bracket is tight.
 
     The upper estimate is valid at every step, converged or not, except with
@@ -64,24 +66,26 @@ class SpectralSolver:
     @torch.no_grad()
     def __call__(self, operator: LinearOperator) -> SpectralEstimate:
         """Solve for all examples of ``operator``."""
-        like = operator.like
-        batch, size = len(like), like[0].numel()
+        like, image = operator.domain, operator.range
+        batch, size, height = len(like), like[0].numel(), image[0].numel()
         steps = min(self.max_iterations, size)
         start = self._start(size).to(like).expand(batch, size)
-        process = (Lanczos if operator.symmetric else GolubKahan)(start, steps)
+        process = (Lanczos if operator.symmetric else GolubKahan)(start, image.flatten(1), steps)
         log_tau = log_component(size, self.failure_probability)
 
         lower, upper, residual = (torch.zeros(batch, dtype=torch.float64) for _ in range(3))
         products = torch.zeros(batch, dtype=torch.long)
         converged = torch.zeros(batch, dtype=torch.bool)
-        left, right = (torch.zeros_like(like).flatten(1) for _ in range(2))
+        left, right = torch.zeros_like(image).flatten(1), torch.zeros_like(like).flatten(1)
         active = torch.arange(batch)
         each = process.products_per_step
+        # The Krylov space is everything: of the domain, or of a range that is smaller.
+        exhausted = each * size if height >= size else each * height + 1
         for product in range(1, each * steps + 1):
             process.expand(operator)
             low, high = process.bracket(log_tau)
-            if product == each * size:
-                high = low  # the Krylov space is everything: Ritz values are eigenvalues
+            if product >= exhausted:
+                high = low  # Ritz values are singular values
             if self.stop == "ritz":
                 settled = (process.residual() <= self.tolerance * low) | (high <= low)
             else:
@@ -106,7 +110,7 @@ class SpectralSolver:
         upper = upper * (1 + _ROUNDING * torch.finfo(like.dtype).eps)
         return SpectralEstimate(
             value=Bracket(lower.to(like), round_up(upper, like), self.failure_probability),
-            left=left.view_as(like),
+            left=left.view_as(image),
             right=right.view_as(like),
             residual=residual.to(like),
             products=products,

@@ -1,7 +1,7 @@
 """Calibrated bounds: a base bound times a factor that holds for most samples."""
 
-from attribound.bounding.calibrated.calibration import Calibration
+from attribound.bounding.calibrated.calibration import CALIBRATED, Calibrated, Calibration
 from attribound.bounding.calibrated.procedure import SplitConformal, calibrate
 from attribound.bounding.calibrated.provenance import Provenance
 
-__all__ = ["Calibration", "Provenance", "SplitConformal", "calibrate"]
+__all__ = ["CALIBRATED", "Calibrated", "Calibration", "Provenance", "SplitConformal", "calibrate"]

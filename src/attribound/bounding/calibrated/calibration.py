@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from attribound.attributions import Attribution
-from attribound.balls import LpBall
+from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.tables import render
 from attribound.basics.tensors import round_up
 from attribound.bounding.calibrated import storage
 from attribound.bounding.calibrated.conformal import Group, Scores, conformal_factor, rank
-from attribound.bounding.calibrated.provenance import Provenance, describe, identify, stated
-from attribound.results import Bound, Claim
+from attribound.bounding.calibrated.provenance import Provenance, code_of, described, identify
+from attribound.bounding.method import Method, Question
+from attribound.bounding.restate import restate
+from attribound.results import Bound, Claim, register_claim
+from attribound.values import NO_SETTING, spec_text, to_text
 
 
 @dataclass(frozen=True)
@@ -73,40 +79,53 @@ class Calibration:
         """The factor for a sample whose explained class is ``label``: infinite if never seen."""
         return self.factors.get(label, math.inf) if self.by_class else self.factor
 
-    def check(self, attribution: Attribution, ball: LpBall, method: object = None) -> None:
+    @property
+    def base(self) -> Method:
+        """How the bound that is scaled is computed."""
+        return self.provenance.base
+
+    def as_method(self) -> Calibrated:
+        """What ``attribound.bound`` takes."""
+        return Calibrated(calibration=self)
+
+    def check(self, attribution: Attribution, ball: Ball) -> None:
         """Refuse another model, attribution or ball than those of the calibration.
 
         Args:
             attribution: what is to be bounded.
             ball: where.
-            method: how the base bound is computed, if known; compared, too.
         """
         own = self.provenance
+        code = code_of(attribution, ball)
         wanted: dict[str, tuple[object, object]] = {
             "model": (own.model, identify(attribution)),
-            "attribution": (own.attribution, describe(attribution)),
+            "attribution": (own.attribution, described(attribution)),
             "ball": (own.ball, ball),
+            "code": ({name: own.code.get(name) for name in code}, code),
         }
-        if method is not None:
-            wanted["base bound"] = (own.base, stated(method))
         for subject, (calibrated, given) in wanted.items():
             if calibrated != given:
                 raise _mismatch(subject, str(calibrated), str(given))
 
-    def apply(
-        self, attribution: Attribution, base: Bound, ball: LpBall, method: object = None
-    ) -> Tensor:
+    def fault(self, attribution: Attribution, ball: Ball) -> InputError | None:
+        """Why it is not for this attribution and ball; None if it is."""
+        try:
+            self.check(attribution, ball)
+        except InputError as error:
+            return error
+        return None
+
+    def apply(self, attribution: Attribution, base: Bound, ball: Ball) -> Tensor:
         """The calibrated bound on the Euclidean deviation of each example, ``(batch,)``.
 
         Refuses what the calibration does not belong to. Infinite where the factor is.
 
         Args:
             attribution: what was bounded.
-            base: its base bound, computed as for the calibration.
+            base: its base bound, computed as for the calibration (:attr:`base`).
             ball: where.
-            method: how ``base`` was computed; pass it to have it compared.
         """
-        self.check(attribution, ball, method)
+        self.check(attribution, ball)
         self._check_base(base, ball)
         factors = self.factors
         labels = base.target.tolist()
@@ -118,13 +137,12 @@ class Calibration:
         infinite = factor.isinf() | euclidean.isinf()  # inf * 0 included
         return round_up(torch.where(infinite, math.inf, product), base.euclidean)
 
-    def _check_base(self, base: Bound, ball: LpBall) -> None:
+    def _check_base(self, base: Bound, ball: Ball) -> None:
         own = self.provenance
-        if base.claim is not own.claim:
-            raise _mismatch("claim of the base bound", str(own.claim), str(base.claim))
-        if (base.epsilon, base.p) != (ball.epsilon, ball.p):
-            expected, got = (f"epsilon={b.epsilon!r}, p={b.p!r}" for b in (ball, base))
-            raise _mismatch("ball of the base bound", expected, got)
+        if base.claim is not own.base.claim:
+            raise _mismatch("claim of the base bound", str(own.base.claim), str(base.claim))
+        if base.ball != ball:
+            raise _mismatch("ball of the base bound", repr(ball), repr(base.ball))
         wrong = None if base.label is None else base.label.misclassified
         if own.target == "predicted" and wrong is not None and wrong.any():
             rows = wrong.nonzero().flatten().tolist()
@@ -158,21 +176,107 @@ class Calibration:
             for group, scores in self.scores.items()
         ]
         title = (
-            f"Calibration, claim: {Claim.CALIBRATED} (factor x {own.claim} bound holds against "
+            f"Calibration, claim: {CALIBRATED} (factor x {own.base.claim} bound holds against "
             f"this attack with probability >= {1 - self.alpha:.4g})"
         )
         header = ["class", "samples", "rank", "factor", "median score", "largest score"]
         settings = {
-            "attribution": own.attribution,
+            "attribution": spec_text(own.attribution),
             "ball": own.ball,
             "target": own.target,
-            "base": own.base,
-            "attack": own.attack,
+            "base": to_text(own.base),
+            "attack": spec_text(own.attack),
             "model": own.model,
             "attribound": own.version,
         }
         lines = [f"{name:<12} {value}" for name, value in settings.items()]
         return "\n".join([render(title, header, rows), *lines])
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated(Method):
+    """A calibrated bound: the base bound of a calibration times its factor.
+
+    Attributes:
+        folder: a file that :meth:`Calibration.save` wrote, or a folder of them; the one that
+            is for the attribution and ball in question is used.
+        calibration: the calibration itself, in place of a folder.
+    """
+
+    folder: str | None = None
+    calibration: Calibration | None = field(default=None, repr=False, metadata=NO_SETTING)
+    may_not_apply: ClassVar[bool] = True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Calibrated) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.folder, id(self.calibration)
+
+    def files(self) -> tuple[Path, ...]:
+        """The files of the calibrations."""
+        if self.folder is None:
+            return ()
+        place = Path(self.folder)
+        return tuple(sorted(place.glob("*.json")) if place.is_dir() else [place])
+
+    def bound(self, question: Question) -> Bound:
+        """The factor times the base bound, computed as for the calibration."""
+        own = self._fitting(question.attribution, question.ball)
+        # The base must not know the attacks of this call: the calibration's did not either.
+        base = question.blind().bound(own.base)
+        value = own.apply(question.attribution, base, question.ball)
+        source = tuple(
+            f"{own.factor_of(label):.4g} x {base.claim}" for label in base.target.tolist()
+        )
+        return restate(base, value, CALIBRATED, source, base.products)
+
+    def _fitting(self, attribution: Attribution, ball: Ball) -> Calibration:
+        known = (self.calibration,) if self.calibration else _stored(self.files())
+        faults = [each.fault(attribution, ball) for each in known]
+        for each, fault in zip(known, faults, strict=True):
+            if fault is None:
+                return each
+        if len(faults) == 1 and faults[0] is not None:
+            raise faults[0]
+        raise InputError(
+            "calibration",
+            expected="one for this model, attribution and ball",
+            got=f"{len(faults)} others" if faults else "none",
+            remedy="pass method=attribound.calibrate(attribution, samples, ball), or the folder "
+            "that such were saved in: attribound.Calibrated(folder)",
+        )
+
+
+CALIBRATED = register_claim(
+    Claim(
+        "calibrated",
+        title="calibrated",
+        order=30,
+        promise="Holds with the stated probability for exchangeable samples and this attack.",
+        method=Calibrated,
+        held="It is promised for new samples like those it was calibrated on, and for the attack "
+        "it was calibrated with.",
+        exceeded="It may be exceeded on the share of samples it was calibrated for: compare the "
+        "two.",
+        expected=True,
+        colour="#e69f00",
+        symbol="square",
+    )
+)
+
+
+def _stored(files: tuple[Path, ...]) -> list[Calibration]:
+    return [_read(file, file.stat().st_mtime_ns) for file in files]
+
+
+@functools.lru_cache(maxsize=256)
+def _read(file: Path, changed: int) -> Calibration:  # noqa: ARG001 - another file if it changed
+    return Calibration.load(file)
 
 
 def _mismatch(subject: str, expected: str, got: str) -> InputError:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from rich.progress import track
@@ -13,37 +12,34 @@ from torch import Tensor
 
 from attribound.attacks import Attack, AttributionAscent
 from attribound.attributions import Attribution
-from attribound.balls import LpBall
+from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import ratio
 from attribound.bounding.calibrated.calibration import Calibration
 from attribound.bounding.calibrated.conformal import Group, Scores, check_alpha, needed
 from attribound.bounding.calibrated.provenance import (
     Provenance,
-    describe,
+    code_of,
+    described,
     identify,
     installed_version,
     refuse_settings_per_example,
-    stated,
 )
-from attribound.bounding.first_order import FirstOrder, first_order
-from attribound.bounding.mean_value import MeanValue, mean_value_bound
+from attribound.bounding.first_order import FirstOrder
+from attribound.bounding.method import Method, Question
 from attribound.networks.inputs import Target, check_inputs
-from attribound.results import Bound
-
-Base = FirstOrder | MeanValue
-BoundOf = Callable[[Attribution, Tensor, LpBall, Tensor, Any], Bound]
-
-#: The base bounds. Each must be a fixed function of the sample, computed alike for calibration
-#: and new samples: so it is never shown the attack that is held against it.
-BASES: dict[type, BoundOf] = {FirstOrder: first_order, MeanValue: mean_value_bound}
+from attribound.values import NO_SETTING, Value, register, to_spec
 
 _AT_ONCE = 64  # examples between two steps of the progress bar
 
 
+@register("split_conformal")
 @dataclass(frozen=True)
-class SplitConformal:
+class SplitConformal(Value):
     """How a bound is calibrated.
+
+    The base bound must be a fixed function of the sample, computed alike for calibration and
+    new samples: so it is never shown the attack that is held against it.
 
     Attributes:
         attack: what the bound shall withstand; the guarantee is about this one.
@@ -57,9 +53,9 @@ class SplitConformal:
 
     attack: Attack = field(default_factory=lambda: AttributionAscent(random_starts=4))
     alpha: float = 0.05
-    base: Base = field(default_factory=FirstOrder)
+    base: Method = field(default_factory=FirstOrder)
     by_class: bool = False
-    progress: bool = False
+    progress: bool = field(default=False, compare=False, metadata=NO_SETTING)
 
     def __post_init__(self) -> None:
         """Refuse a probability, an attack or a base that is none."""
@@ -71,10 +67,10 @@ class SplitConformal:
                 got=repr(self.attack),
                 remedy="use e.g. attribound.attacks.AttributionAscent(random_starts=4)",
             )
-        if type(self.base) not in BASES:
+        if not isinstance(self.base, Method):
             raise InputError(
                 "base",
-                expected=f"settings of a bound: {', '.join(kind.__name__ for kind in BASES)}",
+                expected="the method of a bound",
                 got=repr(self.base),
                 remedy="use e.g. FirstOrder() or MeanValue()",
             )
@@ -83,7 +79,7 @@ class SplitConformal:
 def calibrate(
     attribution: Attribution,
     x: Tensor,
-    ball: LpBall,
+    ball: Ball,
     target: Target = None,
     method: SplitConformal | None = None,
 ) -> Calibration:
@@ -106,7 +102,7 @@ def calibrate(
     settings = method or SplitConformal()
     x = check_inputs(x)
     refuse_settings_per_example(attribution, x)
-    model, described = identify(attribution), describe(attribution)
+    model, recipe = identify(attribution), described(attribution)
     labels = attribution.targets(x, target)
     groups: list[Group] = labels.tolist() if settings.by_class else [None] * len(x)
     refuse_too_few(groups, settings.alpha)
@@ -115,17 +111,18 @@ def calibrate(
     starts = range(0, len(x), _AT_ONCE)
     for start in track(starts, "calibrating", disable=not settings.progress):
         rows, own = (t[start : start + _AT_ONCE] for t in (x, labels))
-        base = BASES[type(settings.base)](attribution, rows, ball, own, settings.base)
+        question = Question(attribution, rows, ball, own, wanted=(settings.base,))
+        base = question.bound(settings.base)
         found = settings.attack(attribution, rows, ball, own)
         scores += score(found.deviation, base.euclidean).tolist()
     provenance = Provenance(
         model=model,
-        attribution=described,
+        attribution=recipe,
         ball=ball,
         target="predicted" if target is None else "given",
-        claim=base.claim,
-        base=stated(settings.base),
-        attack=stated(settings.attack),
+        base=settings.base,
+        attack=to_spec(settings.attack, whole=True),
+        code=code_of(attribution, ball, settings.base, settings.attack),
         version=installed_version(),
     )
     return Calibration(settings.alpha, by_group(scores, groups), provenance)

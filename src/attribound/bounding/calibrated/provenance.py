@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 from torch import Tensor
 
-from attribound.attributions import (
-    Attribution,
-    FunctionAttribution,
-    InputXGradient,
-    IntegratedGradients,
-    Saliency,
-    SmoothGrad,
-)
-from attribound.balls import LpBall
+from attribound.attributions import Attribution
+from attribound.balls import Ball
 from attribound.basics.errors import InputError, ModelError
-from attribound.networks.fingerprint import fingerprint, tensor_digest, without_addresses
-from attribound.results import Claim
-
-_SETTINGS: dict[type[Attribution], tuple[str, ...]] = {
-    Saliency: (),
-    InputXGradient: (),
-    IntegratedGradients: ("steps", "baseline", "quadrature", "multiply_by_inputs"),
-    SmoothGrad: ("samples", "sigma", "seed"),
-}
-_PROGRESS = re.compile(r"(?:, )?progress=(?:True|False)")
+from attribound.bounding.method import Method
+from attribound.networks.fingerprint import fingerprint
+from attribound.values import fingerprints, to_spec
 
 
 @dataclass(frozen=True)
@@ -36,22 +22,22 @@ class Provenance:
 
     Attributes:
         model: fingerprint of the model.
-        attribution: its class and settings.
+        attribution: its settings, as plain data.
         ball: the perturbations, radius and range included.
         target: ``predicted`` class, or labels as ``given``.
-        claim: of the base bound.
-        base: how the base bound was computed.
-        attack: what the bound was calibrated against.
+        base: how the base bound is computed.
+        attack: what the bound was calibrated against, as plain data.
+        code: fingerprints of what is a user's own in attribution, ball, base and attack.
         version: of attribound.
     """
 
     model: str
-    attribution: str
-    ball: LpBall
+    attribution: Any
+    ball: Ball
     target: str
-    claim: Claim
-    base: str
-    attack: str
+    base: Method
+    attack: Any
+    code: dict[str, str]
     version: str
 
 
@@ -61,28 +47,31 @@ def identify(attribution: Attribution) -> str:
     return "none" if classifier is None else fingerprint("model", classifier.model)
 
 
-def describe(attribution: Attribution) -> str:
-    """An attribution as text: class and settings, tensors as their hash.
+def described(attribution: Attribution) -> Any:
+    """The settings of an attribution as plain data.
 
-    One that is not built in is refused, because its settings cannot be known, unless it
-    (or the function of a ``FunctionAttribution``) has a text ``fingerprint``.
+    Raises:
+        ModelError: it is of a class or function without a name to find it by.
     """
-    kind = type(attribution)
-    if kind in _SETTINGS:
-        shown = [f"{name}={_shown(getattr(attribution, name))}" for name in _SETTINGS[kind]]
-        return f"{kind.__name__}({', '.join(shown)})"
-    name = getattr(attribution, "fingerprint", None)
-    if isinstance(name, str):
-        return f"{kind.__name__}(named:{name})"
-    if isinstance(attribution, FunctionAttribution) and kind is FunctionAttribution:
-        own = fingerprint(f"attribution function {attribution.name}", attribution.fn)
-        return f"{kind.__name__}({attribution.name}, {own})"
-    raise ModelError(
-        f"attribution {kind.__name__}",
-        expected="a built-in attribution, or one with a text as its attribute fingerprint",
-        got="a class whose settings are not known",
-        remedy="give it an attribute fingerprint that names all its settings",
-    )
+    plain = to_spec(attribution, whole=True)
+    plain.pop("label", None)  # what it is called does not change what it is
+    kind = plain["kind"]
+    unnamed = [text for text in (kind, plain.get("fn", "")) if "<" in str(text)]
+    if unnamed:
+        raise ModelError(
+            f"attribution {attribution.name}",
+            expected="a class or function of a module, or one with a text as its attribute "
+            "fingerprint",
+            got=f"{unnamed[0]}, which could be any",
+            remedy="define it at the top of a module, or set its fingerprint to a name that you "
+            "change whenever you change it",
+        )
+    return plain
+
+
+def code_of(*values: object) -> dict[str, str]:
+    """Fingerprints of the code of what is not built in."""
+    return fingerprints(*values)
 
 
 def refuse_settings_per_example(attribution: Attribution, x: Tensor) -> None:
@@ -96,22 +85,9 @@ def refuse_settings_per_example(attribution: Attribution, x: Tensor) -> None:
         )
 
 
-def stated(method: object) -> str:
-    """The settings of an attack or bound as text, without what only shows progress."""
-    return _PROGRESS.sub("", without_addresses(repr(method)))
-
-
 def installed_version() -> str:
     """The version of attribound; it may also run from a folder that was never installed."""
     try:
         return version("attribound")
     except PackageNotFoundError:
         return "not installed"
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, Tensor):
-        return _shown(value.item()) if value.dim() == 0 else f"sha256:{tensor_digest(value)}"
-    if isinstance(value, float) and value.is_integer():
-        return repr(int(value))  # baselines 0 and 0.0 are one
-    return repr(value)

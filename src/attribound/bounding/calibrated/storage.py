@@ -8,18 +8,19 @@ import os
 from pathlib import Path
 from typing import Any
 
-from attribound.balls import LpBall
+from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.whole_files import write_whole
 from attribound.bounding.calibrated.conformal import Scores, check_alpha, conformal_factor
 from attribound.bounding.calibrated.provenance import Provenance
-from attribound.results import Claim
+from attribound.bounding.method import Method
+from attribound.values import from_spec, to_spec
 
 FORMAT = "attribound calibration"
-VERSION = 1
+VERSION = 2
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}  # JSON has no infinity
-_BALL = ("epsilon", "p", "low", "high")
-_TEXTS = ("model", "attribution", "target", "base", "attack", "version")
+_TEXTS = ("model", "target", "version")
+_TABLES = ("attribution", "attack", "code")
 
 PathLike = str | os.PathLike[str]
 
@@ -31,8 +32,9 @@ def save(path: PathLike, alpha: float, scores: Scores, provenance: Provenance) -
         "format_version": VERSION,
         "alpha": alpha,
         **{name: getattr(provenance, name) for name in _TEXTS},
-        "ball": {name: _encode(getattr(provenance.ball, name)) for name in _BALL},
-        "claim": provenance.claim.name.lower(),
+        **{name: getattr(provenance, name) for name in _TABLES},
+        "ball": to_spec(provenance.ball, whole=True),
+        "base": to_spec(provenance.base, whole=True),
         "groups": [
             {
                 "class": group,
@@ -91,13 +93,12 @@ def _provenance(document: dict[str, Any]) -> Provenance:
     for name, text in texts.items():
         if not isinstance(text, str):
             raise TypeError(f"{text!r} as {name}")
-    ends = {name: document["ball"][name] for name in _BALL}
-    epsilon, p, low, high = (None if v is None else _decode(v) for v in ends.values())
-    if epsilon is None or p is None:
-        raise TypeError("a ball without radius or order")
-    return Provenance(
-        ball=LpBall(epsilon, p, low, high), claim=Claim.named(document["claim"]), **texts
-    )
+    tables = {name: document[name] for name in _TABLES}
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise TypeError(f"{table!r} as {name}")
+    ball, base = from_spec(document["ball"], Ball), from_spec(document["base"], Method)
+    return Provenance(ball=ball, base=base, **texts, **tables)
 
 
 def _encode(value: float | None) -> float | str | None:

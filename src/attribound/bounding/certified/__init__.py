@@ -1,5 +1,5 @@
 """Proved bounds: certificates for networks of affine layers and smooth activations."""
 
-from attribound.bounding.certified.certify import INTERVAL, TAYLOR, Certificate, Certified, certify
+from attribound.bounding.certified.certify import CERTIFIED, INTERVAL, TAYLOR, Certified, certify
 
-__all__ = ["INTERVAL", "TAYLOR", "Certificate", "Certified", "certify"]
+__all__ = ["CERTIFIED", "INTERVAL", "TAYLOR", "Certified", "certify"]

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from rich.progress import track
 from torch import Tensor
 
 from attribound.attributions import Attribution
-from attribound.balls import LpBall
+from attribound.balls import Ball, Enclosure, enclosure
 from attribound.basics.errors import InputError, MemoryLimitError, ModelError
 from attribound.basics.tensors import round_up
 from attribound.bounding.certified.deviation import deviations
 from attribound.bounding.certified.network import Network, unroll
 from attribound.bounding.certified.path import paths
+from attribound.bounding.first_order import FirstOrder
+from attribound.bounding.method import Method, Question
+from attribound.bounding.restate import Reservations, restate
+from attribound.results import Bound, Claim, Moves, Status, register_claim
+from attribound.values import NO_SETTING
 
 TAYLOR, INTERVAL = "taylor model", "interval propagation"
 
 
 @dataclass(frozen=True)
-class Certified:
+class Certified(Method):
     """How certificates are computed: in float64 on the CPU, one example after the other.
 
     Attributes:
@@ -33,7 +39,8 @@ class Certified:
 
     memory_limit: int = 2**32
     widest: int = 8192
-    progress: bool = False
+    progress: bool = field(default=False, compare=False, metadata=NO_SETTING)
+    may_not_apply: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse limits that allow nothing."""
@@ -45,9 +52,41 @@ class Certified:
                 remedy="use e.g. memory_limit=2**32, widest=8192",
             )
 
+    def bound(self, question: Question) -> Bound:
+        """The certificate, with all else from the first-order bound."""
+        asked = question.attribution, question.x, question.ball, question.target
+        found = certify(*asked, self)
+        first = question.by(FirstOrder)
+        return restate(
+            first,
+            found.value,
+            CERTIFIED,
+            found.source,
+            first.products,
+            reservations=Reservations(Status.ITERATION_LIMIT, Status.VACUOUS),
+        )
+
+
+CERTIFIED = register_claim(
+    Claim(
+        "certified",
+        title="certified",
+        order=50,
+        promise="Proved for every perturbation in the ball, rounding included.",
+        method=Certified,
+        rests_on=("first_order",),
+        held="It is proved for every perturbation; the attacks agree.",
+        exceeded="That must not happen: either the run was changed or attribound has an error; "
+        "please report it.",
+        moves=Moves.NESTED,
+        colour="#009e73",
+        symbol="star",
+    )
+)
+
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Proved:
     """Proved bounds: |g(x + delta) - g(x)|_2 <= value for every delta in the ball.
 
     Of the real function that the weights define; a network evaluated in float32
@@ -66,15 +105,16 @@ class Certificate:
 
 
 def certify(
-    attribution: Attribution, x: Tensor, ball: LpBall, target: Tensor, method: Certified
-) -> Certificate:
+    attribution: Attribution, x: Tensor, ball: Ball, target: Tensor, method: Certified
+) -> Proved:
     """Bound |g(x + delta) - g(x)|_2 over the ball, example by example, rigorously.
 
     Args:
         attribution: Saliency, InputXGradient or IntegratedGradients of a network of
             affine layers, softplus, tanh and sigmoid; others are refused.
         x: inputs ``(batch, *features)``.
-        ball: any p-norm; a value range is not made use of.
+        ball: any p-norm; a value range is not made use of, nor units of features: the
+            certificate is of the plain ball around it.
         target: one label per example.
         method: limits.
     """
@@ -88,11 +128,11 @@ def certify(
     examples = [*paths(attribution, x)]
     network = unroll(attribution.classifier.model, tuple(x.shape[1:]))
     check_memory(network, x, method.memory_limit)
-    size = (ball.epsilon, ball.p)
+    around = enclosure(ball, x)
     taylor, interval = [], []
     with torch.no_grad():
-        rows = [*zip(examples, target.tolist(), strict=True)]
-        for path, label in track(rows, "certifying", disable=not method.progress):
+        rows = [*zip(examples, target.tolist(), _plain(around, len(x)), strict=True)]
+        for path, label, size in track(rows, "certifying", disable=not method.progress):
             both = deviations(network, path, label, size, method.widest)
             taylor.append(both[0])
             interval.append(both[1])
@@ -101,12 +141,21 @@ def certify(
     finite = (values.nan_to_num(nan=math.inf, posinf=math.inf) for values in bounds)
     by_taylor, by_interval = (round_up(values, x) for values in finite)
     first = (by_taylor <= by_interval).tolist()
-    return Certificate(
+    where = "" if around.scale is None else ", in the plain ball around it"
+    return Proved(
         torch.minimum(by_taylor, by_interval),
-        tuple(TAYLOR if better else INTERVAL for better in first),
+        tuple(f"{TAYLOR if better else INTERVAL}{where}" for better in first),
         by_taylor,
         by_interval,
     )
+
+
+def _plain(around: Enclosure, count: int) -> list[tuple[float, float]]:
+    """Radius and order of the plain ball around a scaled one, for each example."""
+    if around.scale is None:
+        return [(around.epsilon, around.p)] * count
+    widest = around.scale.double().flatten(1).amax(1) * around.epsilon * (1 + 1e-12)
+    return [(radius, around.p) for radius in widest.tolist()]
 
 
 def check_memory(network: Network, x: Tensor, limit: int) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attribound.attributions import Attribution, InputXGradient, IntegratedGradients, Saliency
+from attribound.attributions.quadrature import rule
 from attribound.basics.errors import ModelError
 
 _KINDS = (Saliency, InputXGradient, IntegratedGradients)
@@ -63,7 +64,8 @@ def paths(attribution: Attribution, x: Tensor) -> Iterator[Path]:
     multiplied = isinstance(attribution, InputXGradient)
     if isinstance(attribution, IntegratedGradients):
         base = attribution._baseline(x)
-        nodes, weights = attribution.nodes.to(x.dtype), attribution.weights.to(x.dtype)
+        rule_nodes, rule_weights = rule(attribution.quadrature, attribution.steps)
+        nodes, weights = rule_nodes.to(x.dtype), rule_weights.to(x.dtype)
         multiplied = attribution.multiply_by_inputs
     flat, start = (t.flatten(1).to("cpu", torch.float64) for t in (x, base))
     for row in range(len(x)):

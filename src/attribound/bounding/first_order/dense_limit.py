@@ -13,9 +13,9 @@ _POINTS = 64
 _STRIPS = 3  # the matrix itself, and strips of products with it
 
 
-def check_dense(like: Tensor, memory_limit: int) -> None:
-    """Refuse a dense Jacobian for inputs like ``like`` that would not fit."""
-    size, needed = like[0].numel(), _needed(like)
+def check_dense(jacobian: LinearOperator, memory_limit: int) -> None:
+    """Refuse a dense Jacobian that would not fit."""
+    size, needed = jacobian.domain[0].numel(), _needed(jacobian)
     if needed > memory_limit:
         raise MemoryLimitError(
             "dense Jacobian",
@@ -26,19 +26,20 @@ def check_dense(like: Tensor, memory_limit: int) -> None:
         )
 
 
-def fits(like: Tensor, memory_limit: int) -> bool:
-    """Whether a dense Jacobian for inputs like ``like`` stays within the limit."""
-    return _needed(like) <= memory_limit
+def fits(jacobian: LinearOperator, memory_limit: int) -> bool:
+    """Whether a dense Jacobian stays within the limit."""
+    return _needed(jacobian) <= memory_limit
 
 
-def _needed(like: Tensor) -> int:
-    size = like[0].numel()
-    return _STRIPS * size * size * like.element_size()
+def _needed(jacobian: LinearOperator) -> int:
+    size, height = jacobian.domain[0].numel(), jacobian.range[0].numel()
+    # The matrix is as high as the map, its product with itself as wide as the input.
+    return _STRIPS * size * max(size, height) * jacobian.domain.element_size()
 
 
 def matrices(jacobian: LinearOperator) -> Iterator[Tensor]:
-    """The dense Jacobian ``(d, d)`` of each example."""
-    size = jacobian.like[0].numel()
+    """The dense Jacobian ``(scores, features)`` of each example."""
+    size = jacobian.domain[0].numel()
     at_once = max(1, min(size, _POINTS // jacobian.points))
-    for example in range(len(jacobian.like)):
+    for example in range(len(jacobian)):
         yield dense(jacobian, example, at_once)

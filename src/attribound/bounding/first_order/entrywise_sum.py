@@ -28,4 +28,4 @@ def entrywise_sum(jacobian: LinearOperator) -> Tensor:
         for strip in torch.split(matrix, _COLUMNS, dim=1):
             total += (strip.T @ matrix).abs().sum(dtype=torch.float64)
         values.append(total.sqrt())
-    return torch.stack(values).to(jacobian.like)
+    return torch.stack(values).to(jacobian.domain)

@@ -2,31 +2,70 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from rich.progress import track
 from torch import Tensor
 
 from attribound.attributions import Attribution, Linearization
-from attribound.balls import LpBall
-from attribound.basics.errors import InputError
+from attribound.balls import Ball, check_ball
 from attribound.basics.tensors import norm
 from attribound.bounding.cosine import cosine_and_degrees
 from attribound.bounding.first_order.adjusted import adjusted
 from attribound.bounding.first_order.label_constraint import label_constraint
-from attribound.bounding.first_order.sensitivity import FirstOrder, Sensitivity, sensitivity
+from attribound.bounding.first_order.sensitivity import LinearEffort, Sensitivity, sensitivity
 from attribound.bounding.first_order.unit_balls import UnitBalls
+from attribound.bounding.method import Question
 from attribound.networks.inputs import Target, check_inputs
-from attribound.results import Bound, Claim, Status, join
+from attribound.results import Bound, Claim, Moves, Status, join, register_claim
 
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class FirstOrder(LinearEffort):
+    """How first-order bounds are computed; see :class:`LinearEffort` for the settings."""
+
+    def bound(self, question: Question) -> Bound:
+        """The bound of the paper."""
+        asked = question.attribution, question.x, question.ball, question.target
+        return first_order(*asked, self)
+
+    def prepare(self, questions: Sequence[Question]) -> None:
+        """One linearisation and one solution a norm for all balls."""
+        asked = questions[0]
+        balls = [each.ball for each in questions]
+        start = time.perf_counter()
+        made = first_order_in_balls(asked.attribution, asked.x, balls, asked.target, self)
+        seconds = (time.perf_counter() - start) / len(questions)
+        for each, bound in zip(questions, made, strict=True):
+            each.made[self], each.seconds[self] = bound, seconds
+
+
+FIRST_ORDER = register_claim(
+    Claim(
+        "first_order",
+        title="first-order",
+        order=10,
+        promise="Upper bound if the attribution were linear in the ball; a direct attack can "
+        "exceed it.",
+        method=FirstOrder,
+        held="That is evidence, no proof: it holds only where attributions are linear.",
+        exceeded="Here it is no guarantee: the attributions are not linear enough in these balls.",
+        moves=Moves.SCALED,
+        colour="#d55e00",
+        symbol="circle",
+    )
+)
 
 
 def first_order(
     attribution: Attribution,
     x: Tensor,
-    ball: LpBall,
+    ball: Ball,
     target: Target = None,
     method: FirstOrder | None = None,
 ) -> Bound:
@@ -55,7 +94,7 @@ def first_order(
 def first_order_in_balls(
     attribution: Attribution,
     x: Tensor,
-    balls: Sequence[LpBall],
+    balls: Sequence[Ball],
     target: Target = None,
     method: FirstOrder | None = None,
 ) -> list[Bound]:
@@ -65,45 +104,42 @@ def first_order_in_balls(
     rests on, shared ones included.
     """
     settings = method or FirstOrder()
+    x = check_inputs(x)
     for ball in balls:
-        if not isinstance(ball, LpBall):
-            raise InputError(
-                "ball",
-                expected="a ball",
-                got=repr(ball),
-                remedy="use e.g. attribound.L2Ball(0.1) or attribound.LinfBall(8 / 255)",
-            )
-        ball.check_inside(check_inputs(x))
+        check_ball(ball, x)
 
-    def solve(part: Attribution, rows: Tensor, labels: Tensor) -> list[Bound]:
-        at_x = part.linearize(rows, labels)
+    def solve(part: Attribution, rows: slice, labels: Tensor) -> list[Bound]:
+        at_x = part.linearize(x[rows], labels)
         shared = UnitBalls(at_x.jacobian, settings.solver)
-        return [
-            assemble(part, rows, at_x, sensitivity(at_x, ball, rows, settings, shared), ball)
-            for ball in balls
-        ]
+        found = []
+        for ball in balls:
+            own = ball.rows(x, rows)
+            steep = sensitivity(at_x, own, x[rows], settings, shared)
+            found.append(assemble(part, x[rows], at_x, steep, own))
+        return found
 
     groups = [*in_groups(attribution, x, target, settings, solve)]
-    return [join(list(of_ball)) for of_ball in zip(*groups, strict=True)]
+    joined = (join(list(of_ball)) for of_ball in zip(*groups, strict=True))
+    return [replace(made, ball=ball) for made, ball in zip(joined, balls, strict=True)]
 
 
 def in_groups(
     attribution: Attribution,
     x: Tensor,
     target: Target,
-    settings: FirstOrder,
-    solve: Callable[[Attribution, Tensor, Tensor], Result],
+    settings: LinearEffort,
+    solve: Callable[[Attribution, slice, Tensor], Result],
 ) -> Iterator[Result]:
     """``solve`` on groups of examples whose graphs fit the memory limit together."""
     x = check_inputs(x)
     labels = attribution.targets(x, target)
     groups = [*attribution.groups(x)]
     for part, rows in track(groups, "bounding", disable=not settings.progress):
-        yield solve(part, x[rows], labels[rows])
+        yield solve(part, rows, labels[rows])
 
 
 def assemble(
-    attribution: Attribution, x: Tensor, at_x: Linearization, steepness: Sensitivity, ball: LpBall
+    attribution: Attribution, x: Tensor, at_x: Linearization, steepness: Sensitivity, ball: Ball
 ) -> Bound:
     """The bound of the paper from the sensitivity at ``x``."""
     euclidean, delta = steepness.value, steepness.delta
@@ -115,10 +151,9 @@ def assemble(
     if attribution.classifier is not None:
         label = label_constraint(attribution.classifier, x, at_x.target, delta)
     return Bound(
-        epsilon=ball.epsilon,
-        p=ball.p,
+        ball=ball,
         target=at_x.target,
-        claim=Claim.FIRST_ORDER,
+        claim=FIRST_ORDER,
         euclidean=euclidean,
         adjusted=raised,
         cosine=cosine,

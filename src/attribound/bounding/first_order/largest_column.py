@@ -15,5 +15,5 @@ def largest_column(jacobian: LinearOperator) -> tuple[Tensor, Tensor]:
     """Maximum of |J delta|_2 over |delta|_1 <= 1, and the vertex where it is attained."""
     norms = [torch.linalg.vector_norm(m, dim=0) for m in matrices(jacobian)]
     value, index = torch.stack(norms).max(1)
-    vertex = torch.zeros_like(jacobian.like).flatten(1).scatter(1, index.unsqueeze(1), 1.0)
-    return value, vertex.view_as(jacobian.like)
+    vertex = torch.zeros_like(jacobian.domain).flatten(1).scatter(1, index.unsqueeze(1), 1.0)
+    return value, vertex.view_as(jacobian.domain)

@@ -12,13 +12,18 @@ import torch
 from torch import Tensor
 
 from attribound.attributions import Attribution
-from attribound.balls import LpBall, check_number, check_order
+from attribound.balls import Ball, L2Ball, check_number
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import norm
-from attribound.bounding.first_order.first_order import in_groups, statuses
-from attribound.bounding.first_order.sensitivity import FirstOrder, sensitivity
-from attribound.networks.inputs import Target
-from attribound.results import Claim, MaxEpsilon, Status, join
+from attribound.bounding.first_order.first_order import (
+    FIRST_ORDER,
+    FirstOrder,
+    in_groups,
+    statuses,
+)
+from attribound.bounding.first_order.sensitivity import sensitivity
+from attribound.networks.inputs import Target, check_inputs
+from attribound.results import MaxEpsilon, Status, join
 
 _LARGEST = {"euclidean": math.inf, "cosine": 1.0, "degrees": 90.0}
 
@@ -26,7 +31,7 @@ _LARGEST = {"euclidean": math.inf, "cosine": 1.0, "degrees": 90.0}
 def max_epsilon(
     attribution: Attribution,
     x: Tensor,
-    norm: float = 2,
+    ball: Ball | None = None,
     target: Target = None,
     method: FirstOrder | None = None,
     **threshold: float,
@@ -40,20 +45,24 @@ def max_epsilon(
     Args:
         attribution: g.
         x: inputs ``(batch, *features)``.
-        norm: order p of the ball: 2, ``math.inf``, or any other p >= 1.
+        ball: of which kind the balls are, e.g. ``ab.LinfBall(1)``, whose own radius does not
+            matter; default: l2 balls. Limits on values are refused: with them nothing is
+            proportional to the radius.
         target: labels to explain; default: the predicted class.
         method: tolerances, limits, progress.
         threshold: exactly one of ``euclidean=`` (distance), ``cosine=`` (distance, at
             most 1) and ``degrees=`` (at most 90).
     """
-    p = check_order(norm)
+    shape = _unit(ball)
     kind, omega = _check_threshold(threshold)
     settings = method or FirstOrder()
 
-    def solve(part: Attribution, rows: Tensor, labels: Tensor) -> MaxEpsilon:
-        at_x = part.linearize(rows, labels)
-        steepness = sensitivity(at_x, LpBall(1.0, p), rows, settings)
-        length = _norm(at_x.value)
+    x = check_inputs(x)
+
+    def solve(part: Attribution, rows: slice, labels: Tensor) -> MaxEpsilon:
+        at_x = part.linearize(x[rows], labels)
+        steepness = sensitivity(at_x, shape.rows(x, rows), x[rows], settings)
+        length = norm(at_x.value)
         deviation = _deviation(kind, omega, length)
         epsilon = deviation / steepness.value
         still = (steepness.value == 0) & ((kind == "euclidean") | (length > 0))
@@ -62,10 +71,10 @@ def max_epsilon(
         epsilon = torch.where(no_angle, torch.zeros_like(epsilon), epsilon)
         return MaxEpsilon(
             epsilon=epsilon,
-            p=p,
+            ball=shape,
             threshold=f"{kind} <= {omega:g}",
             target=at_x.target,
-            claim=Claim.FIRST_ORDER,
+            claim=FIRST_ORDER,
             source=steepness.source,
             status=statuses(part, steepness.status, {Status.ZERO_ATTRIBUTION: length == 0}),
         )
@@ -74,7 +83,16 @@ def max_epsilon(
     return result
 
 
-_norm = norm  # the parameter of max_epsilon hides it
+def _unit(ball: Ball | None) -> Ball:
+    shape = L2Ball(1.0) if ball is None else ball
+    if not isinstance(shape, Ball) or shape.limited:
+        raise InputError(
+            "ball",
+            expected="a ball without limits on values, such as attribound.LinfBall(1)",
+            got=repr(ball),
+            remedy="leave low and high out: what is safe in the whole ball is safe in its part",
+        )
+    return shape.at_radius(1.0)
 
 
 def _check_threshold(threshold: dict[str, float]) -> tuple[str, float]:
@@ -83,7 +101,7 @@ def _check_threshold(threshold: dict[str, float]) -> tuple[str, float]:
             "threshold",
             expected="exactly one of euclidean=, cosine= and degrees=",
             got=", ".join(threshold) or "none",
-            remedy="e.g. max_epsilon(attribution, x, norm=2, degrees=30)",
+            remedy="e.g. max_epsilon(attribution, x, degrees=30)",
         )
     ((kind, value),) = threshold.items()
     omega = check_number(kind, value)

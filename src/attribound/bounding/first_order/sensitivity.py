@@ -13,15 +13,18 @@ import torch
 from torch import Tensor
 
 from attribound.attributions import Linearization
-from attribound.balls import LpBall, unit_maximiser
+from attribound.balls import Ball, Enclosure, enclosure, unit_maximiser
 from attribound.bounding.first_order.dense_limit import check_dense, fits
 from attribound.bounding.first_order.entrywise_sum import THEOREM_2
 from attribound.bounding.first_order.l2_norm import INCLUSION, THEOREM_1, l2_norm
 from attribound.bounding.first_order.largest_column import LARGEST_COLUMN
 from attribound.bounding.first_order.norm_relaxation import COROLLARY_1, norm_relaxation
 from attribound.bounding.first_order.unit_balls import UnitBalls
+from attribound.bounding.method import Method
+from attribound.operators import LinearOperator
 from attribound.results import NormEstimate, SpectralEstimate, Status
 from attribound.spectral import NormSolver, SpectralSolver
+from attribound.values import NO_SETTING
 
 DUAL_CERTIFICATE = "dual certificate"
 RANGE_CERTIFICATE = "dual certificate in range"
@@ -29,8 +32,8 @@ _CHEAP = 256  # features up to which d products cost no more than the matrix-fre
 
 
 @dataclass(frozen=True)
-class FirstOrder:
-    """How the first-order bounds are computed.
+class LinearEffort(Method):
+    """How the linearised problem is solved: the settings of :class:`FirstOrder`.
 
     Attributes:
         solver: of the largest singular value.
@@ -46,17 +49,17 @@ class FirstOrder:
     norm: NormSolver | None = field(default_factory=NormSolver)
     dense: bool | None = None
     dense_limit: int = 2**31
-    progress: bool = False
+    progress: bool = field(default=False, compare=False, metadata=NO_SETTING)
 
-    def builds_matrix(self, like: Tensor, p: float) -> bool:
-        """Whether a dense Jacobian is built for inputs like ``like``; refuses what won't fit."""
+    def builds_matrix(self, jacobian: LinearOperator, p: float) -> bool:
+        """Whether a dense Jacobian is built; refuses what won't fit."""
         if p not in (1, math.inf) or self.dense is False:
             return False
         if self.dense:
-            check_dense(like, self.dense_limit)
+            check_dense(jacobian, self.dense_limit)
             return True
-        cheap = p == 1 or self.norm is None or like[0].numel() <= _CHEAP
-        return cheap and fits(like, self.dense_limit)
+        cheap = p == 1 or self.norm is None or jacobian.domain[0].numel() <= _CHEAP
+        return cheap and fits(jacobian, self.dense_limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,38 +95,43 @@ class Upper:
     status: tuple[Status, ...]
 
 
-def upper_value(at: Linearization, ball: LpBall, x: Tensor, method: FirstOrder) -> Upper:
+def upper_value(at: Linearization, ball: Ball, x: Tensor, method: LinearEffort) -> Upper:
     """The tightest upper value without the others beside it: for inner loops."""
-    if ball.p <= 2 or method.norm is None:
+    around = enclosure(ball, x)
+    if around.p <= 2 or method.norm is None:
         found = sensitivity(at, ball, x, method)
         return Upper(found.value, found.delta, found.products, found.status)
-    return _by_certificate(at, ball, x, method.norm)
+    if _limited(ball, around, x):
+        return _in_range(at, ball, x, method.norm)
+    return _carried(around, method.norm(around.scaled(at.jacobian), around.p))
 
 
-def _by_certificate(at: Linearization, ball: LpBall, x: Tensor, solver: NormSolver) -> Upper:
-    """The dual certificate, in the range of the cube if it has one."""
-    if _limited(ball, x):
-        found = solver.box(at.jacobian, *ball.box(x))
-        return Upper(found.value.upper, found.point, found.products, found.status)
-    return _scaled(solver(at.jacobian, ball.p), ball.epsilon)
+def _in_range(at: Linearization, ball: Ball, x: Tensor, solver: NormSolver) -> Upper:
+    """The dual certificate in the box that the limits of values leave of a cube."""
+    found = solver.box(at.jacobian, *ball.limits(x))
+    return Upper(found.value.upper, found.point, found.products, found.status)
 
 
-def _scaled(unit: NormEstimate, epsilon: float) -> Upper:
-    """From the unit ball to that of radius ``epsilon``."""
-    return Upper(epsilon * unit.value.upper, epsilon * unit.point, unit.products, unit.status)
+def _carried(around: Enclosure, unit: NormEstimate) -> Upper:
+    """From the plain unit ball to ``around``."""
+    delta = around.carried(around.epsilon * unit.point)
+    return Upper(around.epsilon * unit.value.upper, delta, unit.products, unit.status)
 
 
-def _limited(ball: LpBall, x: Tensor) -> bool:
+def _limited(ball: Ball, around: Enclosure, x: Tensor) -> bool:
     """Whether the range cuts something off the cube around one of the examples."""
-    low, high = ball.box(x)
-    return ball.p == math.inf and bool((high - low < 2 * ball.epsilon).any())
+    if around.p != math.inf or not ball.limited:
+        return False
+    low, high = ball.limits(x)
+    reach = around.carried(torch.full_like(x, around.epsilon))
+    return bool((high - low < 2 * reach).any())
 
 
 def sensitivity(
     at: Linearization,
-    ball: LpBall,
+    ball: Ball,
     x: Tensor,
-    method: FirstOrder,
+    method: LinearEffort,
     shared: UnitBalls | None = None,
 ) -> Sensitivity:
     """Collect every applicable upper value and keep the smallest, example by example.
@@ -135,12 +143,13 @@ def sensitivity(
         method: what to compute.
         shared: what was solved for other balls around ``x`` with this method.
     """
-    p, epsilon = ball.p, ball.epsilon
-    dense = method.builds_matrix(at.value, p)
-    unit = shared or UnitBalls(at.jacobian, method.solver)
+    around = enclosure(ball, x)
+    p, epsilon = around.p, around.epsilon
+    dense = method.builds_matrix(at.jacobian, p)
+    unit = (shared or UnitBalls(at.jacobian, method.solver)).within(around)
     spectral = unit.spectral
     products = spectral.products
-    delta = epsilon * unit_maximiser(spectral.right, p)
+    delta = around.carried(epsilon * unit_maximiser(spectral.right, p))
     values: dict[str, Tensor] = {}
     statuses: dict[str, tuple[Status, ...]] = {}
     if p > 2:
@@ -148,20 +157,20 @@ def sensitivity(
     else:
         values[THEOREM_1 if p == 2 else INCLUSION] = epsilon * l2_norm(spectral)
     if dense:
-        products = products + at.value[0].numel()
+        products = products + at.jacobian.domain[0].numel()
         if p == 1:
             column, vertex = unit.largest_column
-            values[LARGEST_COLUMN], delta = epsilon * column, epsilon * vertex
+            values[LARGEST_COLUMN], delta = epsilon * column, around.carried(epsilon * vertex)
         else:
             values[THEOREM_2] = epsilon * unit.entrywise_sum
     if p > 2 and method.norm is not None:
         # Without the range first, so that a range never loosens the bound.
-        free = _scaled(unit.norm(method.norm, p), epsilon)
+        free = _carried(around, unit.norm(method.norm, p))
         values[DUAL_CERTIFICATE], delta = free.value, free.delta
         statuses[DUAL_CERTIFICATE] = free.status
         products = products + free.products
-        if _limited(ball, x):
-            within = _by_certificate(at, ball, x, method.norm)
+        if _limited(ball, around, x):
+            within = _in_range(at, ball, x, method.norm)
             values[RANGE_CERTIFICATE], delta = within.value, within.delta
             statuses[RANGE_CERTIFICATE] = within.status
             products = products + within.products

@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from attribound.balls import Enclosure
 from attribound.bounding.first_order.entrywise_sum import entrywise_sum
 from attribound.bounding.first_order.largest_column import largest_column
 from attribound.operators import LinearOperator
@@ -20,12 +21,13 @@ class UnitBalls:
     """Solutions for unit balls, each computed when first asked for and then kept.
 
     Everything here grows in proportion to the radius, so that one solution serves
-    all balls of its norm, and one singular value all norms.
+    all balls of its norm and units, and one singular value all norms.
     """
 
     jacobian: LinearOperator
     solver: SpectralSolver
     _norms: dict[tuple[NormSolver, float], NormEstimate] = field(default_factory=dict)
+    _scaled: dict[bytes, UnitBalls] = field(default_factory=dict)
 
     @cached_property
     def spectral(self) -> SpectralEstimate:
@@ -43,6 +45,15 @@ class UnitBalls:
         """The norm for p = 1 and the vertex where it is attained, from the dense Jacobian."""
         with torch.no_grad():
             return largest_column(self.jacobian)
+
+    def within(self, around: Enclosure) -> UnitBalls:
+        """Those of balls with the units of ``around``."""
+        if around.scale is None:
+            return self
+        key = around.scale.cpu().numpy().tobytes()
+        if key not in self._scaled:
+            self._scaled[key] = UnitBalls(around.scaled(self.jacobian), self.solver)
+        return self._scaled[key]
 
     def norm(self, solver: NormSolver, p: float) -> NormEstimate:
         """The norm for p > 2, bracketed."""

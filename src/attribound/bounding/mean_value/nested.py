@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from rich.progress import Progress
@@ -21,23 +22,24 @@ from torch import Tensor
 
 from attribound.attacks import Attack, AttributionAscent
 from attribound.attacks.objectives import Problem
-from attribound.attacks.randomness import in_ball
 from attribound.attributions import Attribution
-from attribound.balls import LpBall
+from attribound.balls import Ball
 from attribound.basics.errors import InputError, KinkError
 from attribound.bounding.first_order import FirstOrder, first_order
 from attribound.bounding.mean_value.secants import secants
 from attribound.bounding.mean_value.supremum import Climb
+from attribound.bounding.method import Method, Question
 from attribound.bounding.restate import restate
 from attribound.networks.inputs import Target, check_inputs
-from attribound.results import Attacked, Bound, Claim
+from attribound.results import Attacked, Bound, Claim, Moves, register_claim
+from attribound.values import NO_SETTING
 
-MEAN_VALUE = "mean value"
+SOURCE = "mean value"
 _ROUNDING = 1e-5  # the attack's deviation and ours are rounded differently
 
 
 @dataclass(frozen=True)
-class MeanValue:
+class MeanValue(Method):
     """How the supremum is searched. More rounds, restarts or attacks can only raise the bound.
 
     Attributes:
@@ -56,7 +58,8 @@ class MeanValue:
     attack: Attack | None = field(default_factory=lambda: AttributionAscent(random_starts=2))
     first_order: FirstOrder = field(default_factory=FirstOrder)
     seed: int = 0
-    progress: bool = False
+    progress: bool = field(default=False, compare=False, metadata=NO_SETTING)
+    uses_attacks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse a search without shells or with negative effort."""
@@ -68,6 +71,31 @@ class MeanValue:
                     got=repr(getattr(self, name)),
                     remedy="the defaults are 4 shells, 2 rounds, 0 restarts",
                 )
+
+    def bound(self, question: Question) -> Bound:
+        """The bound over nested balls, not below the attacks that are known."""
+        known = Known(question.attacked, question.bound(self.first_order))
+        asked = question.attribution, question.x, question.ball, question.target
+        return mean_value_bound(*asked, self, known)
+
+
+MEAN_VALUE = register_claim(
+    Claim(
+        "mean_value",
+        title="mean-value (searched)",
+        order=40,
+        promise="Upper bound by the mean value theorem; the supremum inside it was searched, not "
+        "proved.",
+        method=MeanValue,
+        rests_on=("first_order",),
+        held="The theorem behind it is exact; that its search found the worst point is supported "
+        "by these attacks, not proved.",
+        exceeded="On these samples the search inside it missed the worst point: search longer.",
+        moves=Moves.NESTED,
+        colour="#0072b2",
+        symbol="triangle-up",
+    )
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +114,7 @@ class Known:
 def mean_value_bound(
     attribution: Attribution,
     x: Tensor,
-    ball: LpBall,
+    ball: Ball,
     target: Target = None,
     method: MeanValue | None = None,
     known: Known | None = None,
@@ -126,6 +154,7 @@ def mean_value_bound(
         groups = [*attribution.groups(x)]
         task = bar.add_task("searching", total=len(groups) * settings.shells)
         for part, rows in groups:
+            own = ball.rows(x, rows)
             problem = Problem(part, x[rows], labels[rows], part.revalue(x[rows], labels[rows]))
             segments = [
                 _Segments(problem, [delta[rows] for delta in deltas], settings.shells)
@@ -135,12 +164,12 @@ def mean_value_bound(
             supremum = first.euclidean[rows]
             for k in range(settings.shells):
                 starts = [segment.steepest(k) for segment in segments]
-                shell = ball.at_radius(ball.epsilon * (k + 1) / settings.shells)
+                shell = own.at_radius(own.epsilon * (k + 1) / settings.shells)
                 starts += [
-                    shell.project(in_ball(problem.x, shell, settings.seed + i), problem.x)
+                    shell.project(shell.sample(problem.x, settings.seed + i), problem.x)
                     for i in range(settings.restarts)
                 ]
-                climb = Climb(problem, ball, shell, settings.first_order)
+                climb = Climb(problem, own, shell, settings.first_order)
                 for start in starts:
                     found = climb(start, settings.rounds)
                     supremum = torch.maximum(supremum, found.value)
@@ -151,20 +180,22 @@ def mean_value_bound(
                 bar.advance(task)
             values.append(total / settings.shells)
             spent.append(products)
+    value = torch.cat(values)
     return restate(
         first,
-        torch.cat(values),
-        Claim.MEAN_VALUE,
-        (MEAN_VALUE,) * len(x),
+        value,
+        MEAN_VALUE,
+        (SOURCE,) * len(x),
         torch.cat(spent),
+        adjusted=torch.maximum(value, first.adjusted),
     )
 
 
-def _perturbations(found: Attacked, x: Tensor, ball: LpBall) -> list[Tensor]:
+def _perturbations(found: Attacked, x: Tensor, ball: Ball) -> list[Tensor]:
     """The perturbation of every trial, checked to be one of these inputs in this ball."""
     trials = found.trials or (found,)
     for trial in trials:
-        if trial.delta.shape != x.shape or not bool(ball.contains(trial.delta, 1e-4).all()):
+        if trial.delta.shape != x.shape or not bool(ball.contains(trial.delta, x, 1e-4).all()):
             raise InputError(
                 "attacked",
                 expected=f"perturbations of shape {tuple(x.shape)} in {ball}",

@@ -9,15 +9,16 @@ difference, for every attribution, without third derivatives.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from attribound.attacks.objectives import Problem
 from attribound.attributions import Linearization
-from attribound.balls import LpBall, unit_maximiser
+from attribound.balls import Ball, Enclosure, enclosure
 from attribound.basics.tensors import norm, per_example, unit
-from attribound.bounding.first_order.sensitivity import FirstOrder, upper_value
+from attribound.bounding.first_order.sensitivity import LinearEffort, upper_value
 from attribound.operators import LinearOperator
 from attribound.spectral import SpectralSolver
 
@@ -49,9 +50,13 @@ class Climb:
     """
 
     problem: Problem
-    ball: LpBall
-    shell: LpBall
-    method: FirstOrder
+    ball: Ball
+    shell: Ball
+    method: LinearEffort
+
+    @cached_property
+    def _around(self) -> Enclosure:
+        return enclosure(self.ball, self.problem.x)
 
     def __call__(self, start: Tensor, rounds: int) -> Supremum:
         """Climb from ``start``; each round looks at one point and counts all before it.
@@ -72,21 +77,22 @@ class Climb:
                 slope = torch.where(per_example(risen, slope), anew, slope)
                 products += 3
             del here  # its graph is not needed beside the next
-            uphill = unit_maximiser(slope, self.ball.p) * per_example(step, slope)
+            uphill = self.ball.steepest(slope, self.problem.x) * per_example(step, slope)
             tried = self.shell.project(z + uphill, self.problem.x)
             here = self._linearize(tried)
             push, spent = self._worst(here.jacobian, worst)
             rough = self._height(here.jacobian, push)
             products += spent + 1
             best = torch.maximum(best, rough)
-            promising = (rough * (1 + _MARGIN[self.ball.p <= 2]) > best).nonzero().flatten()
+            promising = (rough * (1 + _MARGIN[self._around.p <= 2]) > best).nonzero().flatten()
             if len(promising):
                 part = Linearization(
                     here.value[promising],
                     here.jacobian.select(promising),
                     here.target[promising],
                 )
-                upper = upper_value(part, self.ball, self.problem.x[promising], self.method)
+                own = self.ball.rows(self.problem.x, promising)
+                upper = upper_value(part, own, self.problem.x[promising], self.method)
                 best[promising] = torch.maximum(best[promising], upper.value)
                 products[promising.cpu()] += upper.products
             risen = rough > height
@@ -116,10 +122,12 @@ class Climb:
     @torch.no_grad()
     def _worst(self, jacobian: LinearOperator, worst: Tensor) -> tuple[Tensor, Tensor]:
         """A nearly worst perturbation, and the products it took."""
-        if self.ball.p == 2:
-            found = _ROUGH(jacobian)
-            return self.ball.epsilon * found.right, found.products
+        around = self._around
+        if around.p == 2:
+            found = _ROUGH(around.scaled(jacobian))
+            return around.carried(around.epsilon * found.right), found.products
         for _ in range(_POWER_STEPS):
             uphill = jacobian.rmatvec(jacobian.matvec(worst))
-            worst = self.ball.clip(self.ball.maximiser(uphill), self.problem.x)
+            worst = self.ball.maximiser(uphill, self.problem.x)
+            worst = self.ball.clip(worst, self.problem.x)
         return worst, torch.full((len(worst),), 2 * _POWER_STEPS)

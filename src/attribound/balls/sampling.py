@@ -11,7 +11,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attribound.balls import LpBall
 from attribound.basics.tensors import norm, per_example
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], npt.NDArray[np.float64]]
@@ -35,25 +34,23 @@ def normal(x: Tensor, seed: int) -> Tensor:
     return draws(x, seed, lambda generator, shape: generator.standard_normal(shape))
 
 
-def on_sphere(x: Tensor, ball: LpBall, seed: int) -> Tensor:
-    """A random perturbation of norm epsilon: a corner for the cube."""
-    if ball.p == math.inf:
+def on_sphere(x: Tensor, p: float, seed: int, radius: float = 1.0) -> Tensor:
+    """A random point of p-norm ``radius``: a corner for the cube."""
+    if p == math.inf:
         signs = draws(x, seed, lambda generator, shape: generator.choice([-1.0, 1.0], shape))
-        return ball.epsilon * signs
-    direction = _generalised_normal(x, ball.p, seed)
-    return direction * per_example(ball.epsilon / norm(direction, ball.p), direction)
+        return radius * signs
+    direction = _generalised_normal(x, p, seed)
+    return direction * per_example(radius / norm(direction, p), direction)
 
 
-def in_ball(x: Tensor, ball: LpBall, seed: int) -> Tensor:
-    """A perturbation drawn uniformly from the volume of the ball."""
-    if ball.p == math.inf:
-        return draws(
-            x, seed, lambda generator, shape: generator.uniform(-ball.epsilon, ball.epsilon, shape)
-        )
+def in_ball(x: Tensor, p: float, seed: int, radius: float = 1.0) -> Tensor:
+    """A point drawn uniformly from the volume of the p-ball of that radius."""
+    if p == math.inf:
+        return draws(x, seed, lambda generator, shape: generator.uniform(-radius, radius, shape))
     # Radius of a uniform point: u^(1/d), independent of its direction.
     size = x[0].numel()
-    radius = draws(x, seed, lambda generator, shape: np.full(shape, generator.random()), stream=1)
-    return on_sphere(x, ball, seed) * radius ** (1 / size)
+    share = draws(x, seed, lambda generator, shape: np.full(shape, generator.random()), stream=1)
+    return on_sphere(x, p, seed, radius) * share ** (1 / size)
 
 
 def _generalised_normal(x: Tensor, p: float, seed: int) -> Tensor:

@@ -1,0 +1,90 @@
+"""The geometry of p-balls: where they are largest along a slope, and their nearest points."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from attribound.basics.tensors import norm, per_example, unit
+
+_BISECTIONS = 40
+
+
+def unit_maximiser(slope: Tensor, p: float) -> Tensor:
+    """The point of the unit p-ball with the largest inner product with ``slope``."""
+    if p == 2:
+        return unit(slope)
+    if p == math.inf:
+        return torch.where(slope < 0, -1.0, 1.0).to(slope)
+    if p == 1:
+        flat = slope.flatten(1)
+        largest = flat.abs().argmax(1, keepdim=True)
+        point = torch.zeros_like(flat)
+        return point.scatter(1, largest, flat.gather(1, largest).sign()).view_as(slope)
+    # Equality in Hoelder's inequality: components proportional to |slope|^(q - 1), 1/p + 1/q = 1.
+    peak = norm(slope, math.inf)
+    scaled = slope / per_example(torch.where(peak > 0, peak, torch.ones_like(peak)), slope)
+    point = scaled.sign() * scaled.abs() ** (1 / (p - 1))
+    length = norm(point, p)
+    return point / per_example(torch.where(length > 0, length, torch.ones_like(length)), point)
+
+
+def project(delta: Tensor, radius: float, p: float) -> Tensor:
+    """The point of the p-ball nearest to each example of ``delta`` in Euclidean distance."""
+    if p == math.inf:
+        return delta.clamp(-radius, radius)
+    length = norm(delta, p)
+    outside = length > radius
+    if p == 2:
+        shrunk = delta * per_example(
+            radius / torch.where(outside, length, torch.ones_like(length)), delta
+        )
+    elif p == 1:
+        shrunk = _soft_threshold(delta, radius)
+    else:
+        shrunk = _project_by_multiplier(delta, radius, p)
+    return torch.where(per_example(outside, delta), shrunk, delta)
+
+
+def _soft_threshold(delta: Tensor, radius: float) -> Tensor:
+    """Nearest point of the l1 ball: all components shrink by the same amount, down to zero."""
+    size = delta.flatten(1).abs()
+    ordered = size.sort(1, descending=True).values
+    count = torch.arange(1, size.shape[1] + 1, device=delta.device)
+    excess = (ordered.cumsum(1) - radius) / count
+    last = (ordered > excess).sum(1, keepdim=True) - 1
+    threshold = excess.gather(1, last.clamp_min(0)).clamp_min(0)
+    shrunk: Tensor = delta.flatten(1).sign() * (size - threshold).clamp_min(0)
+    return shrunk.view_as(delta)
+
+
+def _project_by_multiplier(delta: Tensor, radius: float, p: float) -> Tensor:
+    """Nearest point of another p-ball: t + mu t^(p-1) = |delta| per component, mu by bisection.
+
+    Nearly: the inner equation is solved by bisection, too, and the result scaled onto
+    the sphere, so that it is never outside.
+    """
+    size = delta.flatten(1).abs().double()
+
+    def components(mu: Tensor) -> Tensor:
+        low, high = torch.zeros_like(size), size
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            above = middle + mu * middle ** (p - 1) > size
+            low, high = torch.where(above, low, middle), torch.where(above, middle, high)
+        return high
+
+    low = torch.zeros(len(size), 1, dtype=size.dtype, device=size.device)
+    # At mu = |delta|_q / radius^(p-1) with 1/p + 1/q = 1 the point is inside.
+    high = torch.linalg.vector_norm(size, p / (p - 1), dim=1, keepdim=True) / radius ** (p - 1)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        length = torch.linalg.vector_norm(components(middle), p, dim=1, keepdim=True)
+        outside = length > radius
+        low, high = torch.where(outside, middle, low), torch.where(outside, high, middle)
+    point = components(high)
+    length = torch.linalg.vector_norm(point, p, dim=1, keepdim=True).clamp_min(radius)
+    scaled: Tensor = delta.flatten(1).sign() * (point * radius / length).to(delta)
+    return scaled.view_as(delta)

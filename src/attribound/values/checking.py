@@ -1,0 +1,122 @@
+"""Settings from plain data, checked by pydantic."""
+
+from __future__ import annotations
+
+import functools
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attribound.basics.errors import InputError
+from attribound.values.fields import default, settings
+from attribound.values.registry import FOREIGN, imported, name_of
+
+
+def checked(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of ``kind`` in a document, converted and checked by pydantic.
+
+    Raises:
+        InputError: names every key that is unknown, missing or has a wrong value.
+    """
+    pydantic = _pydantic()
+    hints = _hints(kind)
+    mended = {
+        str(key): _mended(value, hints[str(key)]) if str(key) in hints else value
+        for key, value in document.items()
+    }
+    try:
+        read = _model(kind).model_validate(mended)
+    except pydantic.ValidationError as error:
+        faults = [_fault(dict(each)) for each in error.errors(include_url=False)]
+        known = ", ".join(each.name for each in settings(kind)) or "none"
+        raise InputError(
+            f"settings of {name_of(kind)}",
+            expected=f"these settings: {known}",
+            got="; ".join(faults),
+            remedy="mend these",
+        ) from error
+    return {name: getattr(read, name) for name in read.model_fields_set}
+
+
+def _mended(value: Any, hint: Any) -> Any:
+    """What JSON, TOML and command lines can't say: None, infinity, tuples, tensors."""
+    leaves = _leaves(hint)
+    if isinstance(value, str):
+        function = FOREIGN.fullmatch(value)
+        if function and any(typing.get_origin(leaf) is Callable for leaf in leaves):
+            return imported(*function.groups())
+        if value == "none" and type(None) in leaves and str not in leaves:
+            return None
+        if value in ("inf", "-inf") and float in leaves:
+            return float(value)
+    if Tensor in leaves:
+        value = _tensor(value)
+    return _tuples(value)
+
+
+def _tensor(value: Any) -> Any:
+    """A tensor from what ``to_spec`` made of it; anything else as it is."""
+    try:
+        if isinstance(value, Mapping) and set(value) == {"dtype", "values"}:
+            return torch.tensor(value["values"], dtype=getattr(torch, str(value["dtype"])))
+        if isinstance(value, (list, tuple)):
+            tensor = torch.tensor(value)
+            floating = tensor.is_floating_point()
+            return torch.tensor(value, dtype=torch.float64) if floating else tensor
+    except (TypeError, ValueError, AttributeError, RuntimeError):
+        return value
+    return value
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple(_tuples(item) for item in value)
+    return value
+
+
+def _leaves(hint: Any) -> set[Any]:
+    """The types of a union; the type itself if it is none."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return {leaf for part in typing.get_args(hint) for leaf in _leaves(part)}
+    return {hint}
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {each.name: hints[each.name] for each in settings(kind)}
+
+
+@functools.cache
+def _model(kind: type) -> Any:
+    """A pydantic model with the settings of a dataclass."""
+    pydantic = _pydantic()
+    hints = _hints(kind)
+    required = {each.name: default(each) is MISSING for each in settings(kind)}
+    return pydantic.create_model(
+        kind.__name__,
+        __config__=pydantic.ConfigDict(
+            extra="forbid", strict=True, arbitrary_types_allowed=True, protected_namespaces=()
+        ),
+        **{name: (hints[name], ... if must else None) for name, must in required.items()},
+    )
+
+
+def _fault(error: dict[str, Any]) -> str:
+    where = ".".join(str(part) for part in error["loc"]) or "settings"
+    text = error["msg"].removeprefix("Value error, ")
+    got = "" if error["type"] in ("missing", "value_error") else f", got {error['input']!r}"
+    return f"{where}: {text}{got}"
+
+
+@functools.cache
+def _pydantic() -> Any:
+    # Loaded when settings are read from data: bounds do without it, and it takes a while.
+    import pydantic  # noqa: PLC0415
+
+    return pydantic

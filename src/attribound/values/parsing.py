@@ -1,0 +1,62 @@
+"""Short texts as plain data: ``ig:steps=50,quadrature=midpoint``, ``my.balls:Frozen:epsilon=0.1``.
+
+A value inside a value stands in brackets if it has settings of its own:
+``ifia:objective=(top_k:k=50)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from attribound.basics.errors import InputError
+from attribound.basics.toml_files import toml_value
+from attribound.values.registry import FOREIGN, is_registered
+
+
+def parse_text(text: str) -> dict[str, Any]:
+    """``name:key=value,...`` as plain data, with the name under ``kind``."""
+    head, options = _head(text.strip())
+    found: dict[str, Any] = {"kind": head}
+    for part in _split(options):
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip():
+            raise InputError(
+                text,
+                expected="settings as KEY=VALUE with commas between them",
+                got=repr(part),
+                remedy="write e.g. ig:steps=50,quadrature=midpoint",
+            )
+        found[key.strip()] = _value(value.strip())
+    return found
+
+
+def _head(text: str) -> tuple[str, str]:
+    name, _, options = text.partition(":")
+    if is_registered(name):
+        return name, options
+    foreign = FOREIGN.match(text)
+    if foreign is None:
+        return name, options
+    return foreign[0], text[foreign.end() :].removeprefix(":")
+
+
+def _split(text: str) -> Iterator[str]:
+    """The parts between commas that are in no brackets."""
+    depth, start = 0, 0
+    for place, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            yield text[start:place]
+            start = place + 1
+    if text[start:].strip():
+        yield text[start:]
+
+
+def _value(text: str) -> Any:
+    if text.startswith("(") and text.endswith(")"):
+        inner = text[1:-1].strip()
+        if ":" in inner or "=" in inner:
+            return parse_text(inner)
+        return [_value(part.strip()) for part in _split(inner)]
+    return toml_value(text)
