@@ -67,6 +67,10 @@ class Attribution(Value, ABC):
     def of(self, model: Model) -> Self:
         """The same attribution of ``model``."""
 
+    def recipe(self) -> Self:
+        """The same attribution of no model."""
+        return self
+
     def __call__(self, x: Tensor, target: Target = None) -> Tensor:
         """The attribution of each example, detached; default target: the predicted class."""
         x = check_inputs(x)
@@ -173,6 +177,10 @@ class ModelAttribution(Attribution):
     def of(self, model: Model) -> Self:
         """The same attribution of ``model``."""
         return replace(self, model=Classifier.of(model))
+
+    def recipe(self) -> Self:
+        """The same attribution of no model."""
+        return self if self.model is None else replace(self, model=None)
 
     def targets(self, x: Tensor, target: Target = None) -> Tensor:
         """The label of each example: as given, else the predicted class."""

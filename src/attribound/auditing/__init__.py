@@ -1,1 +1,30 @@
 """Audits: bounds and attacks for every sample of a data set, in rows that can be kept."""
+
+from attribound.auditing.audit import audit
+from attribound.auditing.calibrating import FromRun
+from attribound.auditing.cells import Cell, cells
+from attribound.auditing.engines import LocalEngine, RayEngine
+from attribound.auditing.protocols import Protocol
+from attribound.auditing.settings import AuditSettings, read_settings
+from attribound.auditing.sources import chosen, load_model
+from attribound.auditing.store import Run, is_run
+from attribound.auditing.summary import summarise, totals, wilson
+
+__all__ = [
+    "AuditSettings",
+    "Cell",
+    "FromRun",
+    "LocalEngine",
+    "Protocol",
+    "RayEngine",
+    "Run",
+    "audit",
+    "cells",
+    "chosen",
+    "is_run",
+    "load_model",
+    "read_settings",
+    "summarise",
+    "totals",
+    "wilson",
+]

@@ -1,9 +1,10 @@
-"""What attacks found on some samples in one ball: each, and the best of each sample."""
+"""What attacks found on some samples in one ball: each, and the strongest of each sample."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,8 +12,8 @@ from torch import Tensor
 from attribound import metrics
 from attribound.attacks import Attack
 from attribound.attributions import Attribution
-from attribound.auditing.claimed import Row, unstacked
-from attribound.balls import LpBall
+from attribound.auditing.bounded import Record, unstacked
+from attribound.balls import Ball
 from attribound.basics.tensors import per_example
 from attribound.results import Attacked
 
@@ -43,98 +44,100 @@ class Prey:
     k: int
 
 
-def attack_columns(
-    prey: Prey, ball: LpBall, attacks: dict[str, Attack], bound: Tensor
-) -> tuple[list[Row], Best | None]:
-    """The columns of every attack and of the best, a row a sample; none without attacks.
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What attacks found.
 
-    Repeats beyond ``bound``, one value a sample, are counted.
+    Attributes:
+        records: of every attack, for each sample.
+        strongest: of each sample, None without attacks.
+        best: the perturbations behind ``strongest``, None without attacks.
     """
-    rows: list[Row] = [{} for _ in prey.x]
+
+    records: list[list[Record]]
+    strongest: list[Record | None]
+    best: Best | None
+
+
+def attack_all(prey: Prey, ball: Ball, attacks: dict[str, Attack]) -> Found:
+    """Make every attack; of each sample the one that moved its map furthest is the strongest."""
+    records: list[list[Record]] = [[] for _ in prey.x]
+    strongest: list[Record | None] = [None for _ in prey.x]
     best: Best | None = None
     for name, attack in attacks.items():
         start = time.perf_counter()
         found = attack(prey.attribution, prey.x, ball, prey.target)
         seconds = (time.perf_counter() - start) / len(prey.x)
         after = prey.attribution(prey.x + found.delta, prey.target)
-        assert found.label_kept is not None  # attributions of an audit know their classifier
-        similarity = _similarity(prey, after)
-        own = {
-            "": found.deviation,
-            "_label_kept": found.label_kept,
-            **{f"_{key}": value for key, value in similarity.items()},
-            **_repeated(prey, found, bound, similarity["kendall"]),
-        }
-        here = Best(found.delta, after, found.deviation, own["_degrees"])
-        wins = [True] * len(rows) if best is None else (here.deviation > best.deviation).tolist()
+        repeats = _repeats(prey, found, after)
+        largest = repeats["degrees"].amax(0)
+        own = unstacked({**_furthest(prey, found, after), "degrees": largest})
+        trials = [
+            unstacked({key: value[:, i] for key, value in repeats.items()}) for i in range(len(own))
+        ]
+        here = Best(found.delta, after, found.deviation, largest)
+        wins = [True] * len(own) if best is None else (here.deviation > best.deviation).tolist()
         best = here if best is None else _better(best, here)
-        kept_none = (own["_kept"] == 0).tolist()
-        for i, (row, columns, won) in enumerate(zip(rows, unstacked(own), wins, strict=True)):
-            if kept_none[i]:
-                columns["_kept_mean"] = columns["_kept_mean_degrees"] = None
-            row |= {f"attack_{name}{suffix}": value for suffix, value in columns.items()}
-            row[f"attack_{name}_evaluations"] = found.evaluations
-            row[f"attack_{name}_seconds"] = seconds
-            if won:
-                row |= {
-                    "attack": columns[""],
-                    "attack_by": name,
-                    "attack_label_kept": columns["_label_kept"],
-                    "kendall": columns["_kendall"],
-                    "topk": columns["_topk"],
+        for i, record in enumerate(own):
+            records[i].append(
+                {
+                    "attack": name,
+                    **record,
+                    "evaluations": found.evaluations,
+                    "seconds": seconds,
+                    "repeats": trials[i],
                 }
+            )
+            if wins[i]:
+                strongest[i] = {"by": name, **record}
     if best is not None:
-        for row, angle in zip(rows, best.degrees.tolist(), strict=True):
-            row["attack_degrees"] = angle
-    return rows, best
+        for most, angle in zip(strongest, best.degrees.tolist(), strict=True):
+            assert most is not None
+            most["degrees"] = angle
+    return Found(records, strongest, best)
 
 
-def _repeated(prey: Prey, found: Attacked, bound: Tensor, kendall: Tensor) -> dict[str, Tensor]:
-    """Over all repeats of an attack, and over those that kept the label."""
-    trials = found.trials or (found,)
-    deviations, degrees = (
-        torch.stack([getattr(trial, field) for trial in trials])
-        for field in ("deviation", "degrees")
-    )
-    kept = torch.stack([trial.label_kept for trial in trials if trial.label_kept is not None])
-    outside = deviations > bound
-    count = kept.sum(0)
-    if len(trials) > 1:
-        kendall = torch.stack([_kendall(prey, trial.delta) for trial in trials]).mean(0)
-    return {
-        "_mean": deviations.mean(0),
-        "_degrees": degrees.amax(0),
-        "_mean_degrees": degrees.mean(0),
-        "_mean_kendall": kendall,
-        "_repeats": torch.full_like(count, len(trials)),
-        "_outside": outside.sum(0),
-        "_kept": count,
-        "_kept_outside": (outside & kept).sum(0),
-        "_kept_mean": (deviations * kept).sum(0) / count.clamp(min=1),
-        "_kept_mean_degrees": (degrees * kept).sum(0) / count.clamp(min=1),
-    }
-
-
-def _kendall(prey: Prey, delta: Tensor) -> Tensor:
-    after = prey.attribution(prey.x + delta, prey.target)
-    return metrics.kendall(prey.clean.abs(), after.abs())
-
-
-def _similarity(prey: Prey, after: Tensor) -> dict[str, Tensor]:
-    """Of sizes, as people look at maps."""
+def _furthest(prey: Prey, found: Attacked, after: Tensor) -> dict[str, Tensor]:
+    """Of the repeat that moved furthest."""
+    assert found.label_kept is not None  # attributions of an audit know their classifier
     before, now = (metrics.maps(g, absolute=True) for g in (prey.clean, after))
     return {
+        "deviation": found.deviation,
+        "label_kept": found.label_kept,
         "kendall": metrics.kendall(before, now),
         "topk": metrics.top_k_intersection(before, now, prey.k),
     }
 
 
+def _repeats(prey: Prey, found: Attacked, after: Tensor) -> dict[str, Tensor]:
+    """Of every repeat, ``(repeats, batch)``."""
+    trials = found.trials or (found,)
+    maps = (
+        [after]
+        if len(trials) == 1
+        else [prey.attribution(prey.x + trial.delta, prey.target) for trial in trials]
+    )
+    clean = prey.clean.abs()
+
+    def stacked(field: str) -> Tensor:
+        values: list[Any] = [getattr(trial, field) for trial in trials]
+        return torch.stack(values)
+
+    return {
+        "deviation": stacked("deviation"),
+        "degrees": stacked("degrees"),
+        "kendall": torch.stack([metrics.kendall(clean, each.abs()) for each in maps]),
+        "label_kept": stacked("label_kept"),
+    }
+
+
 def _better(one: Best, other: Best) -> Best:
     wins = other.deviation > one.deviation
-    wide = per_example(wins, one.delta)
     return Best(
-        delta=torch.where(wide, other.delta, one.delta),
-        attacked_map=torch.where(wide, other.attacked_map, one.attacked_map),
+        delta=torch.where(per_example(wins, one.delta), other.delta, one.delta),
+        attacked_map=torch.where(
+            per_example(wins, one.attacked_map), other.attacked_map, one.attacked_map
+        ),
         deviation=torch.maximum(one.deviation, other.deviation),
         degrees=torch.maximum(one.degrees, other.degrees),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -16,7 +16,8 @@ from typing import Any
 from rich.console import Console
 from torch import nn
 
-from attribound.auditing.audited import (
+from attribound.auditing.engines import Engine, LocalEngine, Work
+from attribound.auditing.given import (
     Data,
     Model,
     Samples,
@@ -26,16 +27,16 @@ from attribound.auditing.audited import (
     settings_of,
     subject_of,
 )
-from attribound.auditing.engines import Engine, LocalEngine, Work
-from attribound.auditing.manifest import Manifest, column_types
-from attribound.auditing.measure import Batch, Measured, Subject, failed, measure
+from attribound.auditing.manifest import Manifest
+from attribound.auditing.measure import Batch, Measured, failed, measure
 from attribound.auditing.progress import Watcher, nothing, shown
-from attribound.auditing.rows import MAPS_SCHEMA, schema
-from attribound.auditing.settings import AuditSettings, dump_settings
-from attribound.auditing.sources.loaded import file_details
+from attribound.auditing.settings import AuditSettings
 from attribound.auditing.store import Run
-from attribound.basics.errors import ModelError
+from attribound.auditing.subject import Subject
+from attribound.basics.errors import InputError, ModelError
+from attribound.basics.whole_files import sha256_of
 from attribound.bounding.calibrated.provenance import installed_version
+from attribound.values import fingerprints
 
 _PACKAGES = ("torch", "numpy", "pyarrow")
 
@@ -59,9 +60,12 @@ def audit(
         resume: go on with the run in ``out``, if it has the same settings, model and data.
         engine: where it is computed; by default in this process.
         progress: show it on standard error, or on that console.
-        settings: of :class:`~attribound.auditing.settings.AuditSettings`; attributions may
-            be texts (``"ig:steps=50"``) and balls ``LpBall`` values, which are taken as they are:
-            cubes of images without a range have none, unlike those of other settings.
+        settings: of :class:`~attribound.auditing.settings.AuditSettings`, as values
+            (``attributions=[ab.Saliency()]``, ``balls=ab.L2Ball(0.1)``,
+            ``attacks={"pgd": ab.attacks.PGD()}``) or as texts (``"ig:steps=50"``); and by the
+            name of a claim its method (``mean_value=ab.MeanValue(shells=8)``). Balls that are
+            values are taken as they are: cubes of images without a range have none, unlike
+            those of texts.
 
     The rows follow from settings, model and data alone, timings aside (and the number of
     threads, in the last digits). A sample that fails is recorded with its error. Killed at
@@ -71,15 +75,14 @@ def audit(
         AttriboundError: something given is unusable, or the run could not be stored.
     """
     whole = settings_of(model, data, settings)
-    module = own_copy(model) if isinstance(model, nn.Module) else None
-    subject = subject_of(whole, module)
     samples = samples_of(data, whole)
     whole = ranged(whole, data, samples)
-    subject = Subject.of(whole, subject.model, subject.name, subject.details)
+    module = own_copy(model) if isinstance(model, nn.Module) else None
+    subject = subject_of(whole, module)
     subject.refuse_kinks(samples.batch(0).x)
     manifest = _manifest(subject, samples)
     run = Run.resume(out, manifest) if resume and out is not None else Run.create(out, manifest)
-    recipe = Recipe(whole, manifest.model["fingerprint"], str(Path.cwd()), module)
+    recipe = Recipe(whole, manifest.model["fingerprint"], manifest.inputs, str(Path.cwd()), module)
     work = Work(
         measure=partial(measure, subject),
         prepare=recipe,
@@ -91,7 +94,7 @@ def audit(
         if progress:
             console = Console(stderr=True) if progress is True else progress
             ready = sum(manifest.size(number) for number in run.done())
-            watch = stack.enter_context(shown(console, len(samples), run.table(), ready))
+            watch = stack.enter_context(shown(console, len(samples), run.rows(), ready))
         results = stack.enter_context(closing((engine or LocalEngine()).run(work, run.missing())))
         for number, measured in results:
             run.write(number, measured)
@@ -106,12 +109,14 @@ class Recipe:
     Attributes:
         settings: complete.
         fingerprint: of the model that the audit began with.
+        inputs: of the other files and code it began with.
         folder: that paths in the settings start from.
         module: None if the settings name it.
     """
 
     settings: AuditSettings
     fingerprint: str
+    inputs: Mapping[str, str]
     folder: str
     module: nn.Module | None
 
@@ -127,15 +132,21 @@ class Recipe:
                 got=f"another in a worker ({subject.fingerprint})",
                 remedy="do not change files during an audit; every machine needs the same ones",
             )
+        if inputs_of(self.settings) != self.inputs:
+            raise InputError(
+                "settings",
+                expected="the files and code that the audit began with",
+                got="others in a worker",
+                remedy="do not change files during an audit; every machine needs the same ones",
+            )
         return partial(measure, subject)
 
 
 def _manifest(subject: Subject, samples: Samples) -> Manifest:
     settings = subject.settings
-    radii = sum(len(ball.epsilons) for ball in settings.balls)
     examples = samples.examples
     return Manifest(
-        settings=dump_settings(settings),
+        settings=settings.document(),
         model={"name": subject.name, **subject.details, "fingerprint": subject.fingerprint},
         data={
             "name": examples.name,
@@ -147,21 +158,19 @@ def _manifest(subject: Subject, samples: Samples) -> Manifest:
         versions=_versions(),
         samples=len(samples),
         batch=samples.size,
-        rows_per_sample=len(settings.attributions) * radii,
-        columns=column_types(schema(settings)),
-        map_columns=column_types(MAPS_SCHEMA),
+        rows_per_sample=len(settings.attributions) * len(settings.balls),
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        inputs=_inputs(settings),
+        inputs=inputs_of(settings),
     )
 
 
-def _inputs(settings: AuditSettings) -> dict[str, str]:
-    """SHA-256 of the calibrations, which the settings only name."""
-    if settings.calibration is None:
-        return {}
-    place = Path(settings.calibration)
-    files = sorted(place.glob("*.json")) if place.is_dir() else [place]
-    return {file.name: file_details(file)["sha256"] for file in files}
+def inputs_of(settings: AuditSettings) -> dict[str, str]:
+    """SHA-256 of files and of code of a user's own that the settings only name."""
+    files = [file for method in settings.claims or () for file in method.files()]
+    code = fingerprints(
+        settings.attributions, settings.balls, settings.claims, settings.attacks, settings.protocol
+    )
+    return {**{file.name: sha256_of(file) for file in files}, **code}
 
 
 def _versions() -> dict[str, str]:

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 from torch import nn
 
+from attribound.attacks import BestOf
 from attribound.attributions import Attribution
-from attribound.auditing.audited import own_copy, subject_of
-from attribound.auditing.settings import AuditSettings, parse_settings
+from attribound.auditing.cells import Cell, cells
+from attribound.auditing.given import own_copy, subject_of
+from attribound.auditing.settings import AuditSettings, read_settings
 from attribound.auditing.store import Run
-from attribound.auditing.subject import Subject, methods, top
-from attribound.balls import LpBall
+from attribound.auditing.subject import Subject
+from attribound.balls import Ball
 from attribound.basics.errors import InputError, ModelError
 from attribound.bounding.calibrated import Calibration, Provenance
 from attribound.bounding.calibrated.conformal import Group, check_alpha
 from attribound.bounding.calibrated.procedure import by_group, refuse_too_few, score
-from attribound.bounding.calibrated.provenance import describe, identify, installed_version, stated
-from attribound.results import Claim
-
-#: Claims whose bounds are the same function of every sample, and can be scaled.
-BASES = ("first_order", "mean_value")
+from attribound.bounding.calibrated.provenance import (
+    code_of,
+    described,
+    identify,
+    installed_version,
+)
+from attribound.bounding.method import Method
+from attribound.values import to_spec
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class FromRun:
 
     def __call__(
         self, run: Run, model: nn.Module | None = None
-    ) -> dict[tuple[str, LpBall], Calibration]:
+    ) -> dict[tuple[str, Ball], Calibration]:
         """A calibration for every attribution and ball of a finished run.
 
         The guarantee is about the furthest of the attacks of the run, on samples
@@ -61,67 +65,81 @@ class FromRun:
             InputError: the run cannot serve, or has too few samples.
             ModelError: the model is not the one of the run.
         """
-        settings = parse_settings(run.manifest.settings)
-        self._refuse_other_base(settings)
+        settings = read_settings(run.manifest.settings)
+        base = self._base(settings)
         _refuse_unattacked(settings)
-        rows = _whole_table(run)
+        _refuse_unfinished(run)
         subject = _subject(run, settings, model)
-        return {
-            (name, ball): self._calibration(
-                attribution, ball, settings, _own(rows, name, balls.norm, ball.epsilon)
+        balls = {(ball.name, ball.epsilon): ball for ball in settings.balls}
+        found = {}
+        for cell in cells(run.rows()):
+            ball, attribution = (
+                balls[cell.ball, cell.epsilon],
+                subject.attributions[cell.attribution],
             )
-            for name, attribution in subject.attributions.items()
-            for balls in settings.balls
-            for ball in balls.balls
-        }
+            found[cell.attribution, ball] = self._calibration(
+                attribution, ball, base, cell, settings
+            )
+        return found
 
     def _calibration(
-        self, attribution: Attribution, ball: LpBall, settings: AuditSettings, rows: pa.Table
+        self,
+        attribution: Attribution,
+        ball: Ball,
+        base: Method,
+        cell: Cell,
+        settings: AuditSettings,
     ) -> Calibration:
-        groups: list[Group] = rows["target"].to_pylist() if self.by_class else [None] * len(rows)
+        targets = cell.rows["target"].to_pylist()
+        groups: list[Group] = targets if self.by_class else [None] * len(cell)
         refuse_too_few(groups, self.alpha)
         deviation, bound = (
-            torch.tensor(rows[name].to_pylist(), dtype=torch.float64)
-            for name in ("attack", self.base)
+            torch.from_numpy(values)
+            for values in (cell.strongest("deviation"), cell.bound(self.base))
         )
+        made = [each for each in settings.made_attacks.values() if each.applies(ball)]
+        attack = made[0] if len(made) == 1 else BestOf(*made)
         provenance = Provenance(
             model=identify(attribution),
-            attribution=describe(attribution),
+            attribution=described(attribution),
             ball=ball,
             target="predicted",
-            claim=Claim.named(self.base),
-            base=stated(methods(settings)[self.base]),
-            attack=_attacks(settings, rows["norm"][0].as_py(), rows["features"][0].as_py()),
+            base=base,
+            attack=to_spec(attack, whole=True),
+            code=code_of(attribution, ball, base, attack),
             version=installed_version(),
         )
         return Calibration(
             self.alpha, by_group(score(deviation, bound).tolist(), groups), provenance
         )
 
-    def _refuse_other_base(self, settings: AuditSettings) -> None:
-        claims = [claim for claim in settings.claims or () if claim in BASES]
-        if self.base not in claims:
+    def _base(self, settings: AuditSettings) -> Method:
+        # A method that knows no attack is the same function of every sample, and can be scaled;
+        # in audits none does.
+        made = {method.claim.name: method for method in settings.claims or ()}
+        if self.base not in made:
             raise InputError(
                 "base",
-                expected=f"a bound of the run: {' or '.join(claims) or 'it has none'}",
+                expected=f"a bound of the run: {' or '.join(made) or 'it has none'}",
                 got=self.base,
                 remedy="choose another, or audit with that claim",
             )
+        return made[self.base]
 
 
 def _refuse_unattacked(settings: AuditSettings) -> None:
     attacks = (settings.attacks or {}).values()
-    for each in settings.balls:
-        if not any(attack.applies(each.norm) for attack in attacks):
+    for ball in settings.balls:
+        if not any(attack.applies(ball) for attack in attacks):
             raise InputError(
                 "run",
                 expected="attacks in every ball",
-                got=f"none in {each.norm}",
+                got=f"none in {ball.name}",
                 remedy="audit with attacks: a calibration says what withstands them",
             )
 
 
-def _whole_table(run: Run) -> pa.Table:
+def _refuse_unfinished(run: Run) -> None:
     if not run.finished:
         raise InputError(
             f"run {run.path}",
@@ -129,7 +147,7 @@ def _whole_table(run: Run) -> pa.Table:
             got=f"{len(run.done())} of {run.manifest.batches} batches",
             remedy=f"go on with attribound audit --out {run.path} --resume",
         )
-    rows = run.table()
+    rows = run.rows()
     failed = rows.filter(pc.is_valid(rows["error"]))
     if len(failed):
         raise InputError(
@@ -138,7 +156,6 @@ def _whole_table(run: Run) -> pa.Table:
             got=f"{len(failed)} rows that failed, the first with {failed['error'][0].as_py()!r}",
             remedy="find out why; leaving the samples out would void the guarantee",
         )
-    return rows
 
 
 def _subject(run: Run, settings: AuditSettings, model: nn.Module | None) -> Subject:
@@ -152,22 +169,3 @@ def _subject(run: Run, settings: AuditSettings, model: nn.Module | None) -> Subj
             remedy="use the files that the run was made with, or audit again",
         )
     return subject
-
-
-def _own(rows: pa.Table, attribution: str, norm: str, epsilon: float) -> pa.Table:
-    """The rows of one attribution and ball."""
-    return rows.filter(
-        (pc.field("attribution") == attribution)
-        & (pc.field("norm") == norm)
-        & (pc.field("epsilon") == epsilon)
-    )
-
-
-def _attacks(settings: AuditSettings, norm: str, features: int) -> str:
-    """The attacks in balls of a norm, as text."""
-    made = {
-        name: attack.build(top(settings, features), settings.seed)
-        for name, attack in (settings.attacks or {}).items()
-        if attack.applies(norm)
-    }
-    return "the furthest of " + ", ".join(f"{name}: {stated(each)}" for name, each in made.items())

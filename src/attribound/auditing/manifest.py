@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from attribound.basics.errors import InputError
 from attribound.basics.whole_files import store_whole
 
 RUN = "run.json"
 FORMAT = "attribound run"
-VERSION = 1
+VERSION = 2
 
-_NEVER_NULL = " not null"
-_LIST = re.compile(r"list<\w+: (\w+)>")
 #: Versions that may change the numbers. The others are stored for the reader only.
 _DECISIVE = ("attribound", "torch")
 
@@ -38,11 +33,9 @@ class Manifest:
         versions: of attribound, torch and what else was installed.
         samples: how many are audited, in batches of ``batch`` in a fixed order.
         batch: samples in one part; the last has the rest.
-        rows_per_sample: one for each attribution, norm and epsilon.
-        columns: name and type of every column of the rows, in order.
-        map_columns: the same of the maps.
+        rows_per_sample: one for each attribution and ball.
         created: when, in UTC.
-        inputs: SHA-256 of other files that decide the rows, such as calibrations.
+        inputs: SHA-256 of other files and code that decide the rows, such as calibrations.
     """
 
     settings: Json
@@ -52,8 +45,6 @@ class Manifest:
     samples: int
     batch: int
     rows_per_sample: int
-    columns: Mapping[str, str]
-    map_columns: Mapping[str, str]
     created: str
     inputs: Json = field(default_factory=dict)
 
@@ -87,8 +78,6 @@ class Manifest:
             ("samples", self.samples, other.samples),
             ("batch", self.batch, other.batch),
             ("rows per sample", self.rows_per_sample, other.rows_per_sample),
-            ("columns", list(self.columns.items()), list(other.columns.items())),
-            ("map columns", list(self.map_columns.items()), list(other.map_columns.items())),
         ]
         return [
             f"{name} was {_short(old)}, is {_short(new)}"
@@ -137,26 +126,6 @@ class Manifest:
     def _content(self) -> Iterator[tuple[str, Any]]:
         for each in fields(self):
             yield each.name, getattr(self, each.name)
-
-
-def column_types(schema: pa.Schema) -> dict[str, str]:
-    """Name and type of the columns of ``schema``, as text."""
-    return {
-        column.name: f"{column.type}{'' if column.nullable else _NEVER_NULL}" for column in schema
-    }
-
-
-def schema_of(columns: Mapping[str, str]) -> pa.Schema:
-    """The schema that ``column_types`` describes: plain types and lists of these."""
-    return pa.schema(
-        pa.field(name, _type(text.removesuffix(_NEVER_NULL)), not text.endswith(_NEVER_NULL))
-        for name, text in columns.items()
-    )
-
-
-def _type(text: str) -> pa.DataType:
-    inner = _LIST.fullmatch(text)
-    return pa.list_(pa.type_for_alias(inner[1])) if inner else pa.type_for_alias(text)
 
 
 def _compare(name: str, stored: object, given: object) -> Iterator[tuple[str, object, object]]:

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from torch import Tensor
 
 from attribound.attacks import judge
 from attribound.attributions import fidelity
-from attribound.auditing.attacked import Best, Prey, attack_columns
-from attribound.auditing.claimed import (
-    Row,
-    Task,
-    brackets,
-    claim_columns,
-    claimed,
-    first_order_columns,
+from attribound.auditing.attacked import Best, Found, Prey, attack_all
+from attribound.auditing.bounded import (
+    Record,
+    bound_records,
+    mark_exceeded,
+    prepared,
     unstacked,
 )
-from attribound.auditing.rows import MAPS_SCHEMA, schema, table
+from attribound.auditing.rows import MAPS_SCHEMA, SCHEMA, table
 from attribound.auditing.settings import AuditSettings
-from attribound.auditing.subject import Subject, methods, top
-from attribound.balls import LpBall
+from attribound.auditing.subject import Subject, top
+from attribound.balls import Ball
 from attribound.basics.errors import KinkError, ModelError
-from attribound.bounding.first_order import FirstOrder, first_order_in_balls
+from attribound.basics.tensors import norm
+from attribound.bounding.method import Question
 from attribound.networks.fingerprint import without_addresses
 from attribound.networks.inputs import check_inputs
-
-__all__ = ["Batch", "Measured", "Subject", "failed", "measure"]
 
 _LONGEST = 500  # characters of an error that are kept
 
@@ -64,7 +61,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The rows of a batch (:func:`rows.schema`) and the maps that are kept of it."""
+    """The rows of a batch (:data:`rows.SCHEMA`) and the maps that are kept of it."""
 
     rows: pa.Table
     maps: pa.Table
@@ -80,21 +77,23 @@ def measure(subject: Subject, batch: Batch) -> Measured:
     Raises:
         KinkError: the model is not smooth, which is no fault of a sample.
     """
-    rows: list[Row] = []
-    maps: list[Row] = []
+    rows: list[Record] = []
+    maps: list[Record] = []
     for name in subject.attributions:
         _attempt(subject, name, batch, (rows, maps))
-    return Measured(table(rows, schema(subject.settings)), table(maps, MAPS_SCHEMA))
+    return Measured(table(rows, SCHEMA), table(maps, MAPS_SCHEMA))
 
 
 def failed(settings: AuditSettings, batch: Batch, error: str) -> Measured:
     """The rows of a batch of which nothing could be measured."""
     names = [each.name for each in settings.attributions]
     rows = [row for name in names for row in _failed(settings, name, batch, error)]
-    return Measured(table(rows, schema(settings)), MAPS_SCHEMA.empty_table())
+    return Measured(table(rows, SCHEMA), MAPS_SCHEMA.empty_table())
 
 
-def _attempt(subject: Subject, name: str, batch: Batch, found: tuple[list[Row], list[Row]]) -> None:
+def _attempt(
+    subject: Subject, name: str, batch: Batch, found: tuple[list[Record], list[Record]]
+) -> None:
     try:
         rows, maps = _measured(subject, name, batch)
     except KinkError as error:
@@ -110,13 +109,12 @@ def _attempt(subject: Subject, name: str, batch: Batch, found: tuple[list[Row], 
     found[1].extend(maps)
 
 
-def _failed(settings: AuditSettings, name: str, batch: Batch, error: str) -> list[Row]:
-    balls = [(each.norm, ball) for each in settings.balls for ball in each.balls]
-    every = [row for norm, ball in balls for row in _identity(batch, name, norm, ball)]
-    return [{**row, "error": error} for row in every]
+def _failed(settings: AuditSettings, name: str, batch: Batch, error: str) -> list[Record]:
+    every = [row for ball in settings.balls for row in _identity(batch, name, ball)]
+    return [{**row, "error": error, "bounds": [], "attacks": []} for row in every]
 
 
-def _identity(batch: Batch, name: str, norm: str, ball: LpBall) -> list[Row]:
+def _identity(batch: Batch, name: str, ball: Ball) -> list[Record]:
     """The columns that are known beforehand."""
     return [
         {
@@ -124,8 +122,7 @@ def _identity(batch: Batch, name: str, norm: str, ball: LpBall) -> list[Row]:
             "batch": batch.number,
             "label": label,
             "attribution": name,
-            "norm": norm,
-            "p": ball.p,
+            "ball": ball.name,
             "epsilon": ball.epsilon,
             "features": batch.x[0].numel(),
         }
@@ -133,94 +130,108 @@ def _identity(batch: Batch, name: str, norm: str, ball: LpBall) -> list[Row]:
     ]
 
 
-def _measured(subject: Subject, name: str, batch: Batch) -> tuple[list[Row], list[Row]]:
+def _measured(subject: Subject, name: str, batch: Batch) -> tuple[list[Record], list[Record]]:
     """Rows and maps of one attribution, all samples at once."""
     settings, attribution = subject.settings, subject.attributions[name]
+    methods = settings.claims or ()
     x = subject.place(check_inputs(batch.x))
     target = attribution.targets(x)
-    features = x[0].numel()
-    k = top(settings, features)
-    prey = Prey(attribution, x, target, attribution(x, target), k)
+    clean = attribution(x, target)
+    prey = Prey(attribution, x, target, clean, top(settings, clean[0].numel()))
     common = _common(subject, name, batch, prey)
-    balls = [(each.norm, ball) for each in settings.balls for ball in each.balls]
-    first_order = methods(settings)["first_order"]
-    assert isinstance(first_order, FirstOrder)
-    start = time.perf_counter()
-    firsts = first_order_in_balls(attribution, x, [ball for _, ball in balls], target, first_order)
-    seconds = (time.perf_counter() - start) / len(balls)
-    rows: list[Row] = []
-    maps: list[Row] = []
-    for (norm, ball), first in zip(balls, firsts, strict=True):
-        task = Task(subject, name, ball, x, target, first, seconds)
-        claims = {
-            claim: claim_columns(claim, made, len(x)) for claim, made in claimed(task).items()
-        }
+    questions = [Question(attribution, x, ball, target, wanted=methods) for ball in settings.balls]
+    prepared(questions, methods)
+    rows: list[Record] = []
+    maps: list[Record] = []
+    for ball, question in zip(settings.balls, questions, strict=True):
+        bounds = bound_records(question, methods)
         attacks = {
-            each: chosen.build(k, settings.seed)
-            for each, chosen in (settings.attacks or {}).items()
-            if chosen.applies(norm)
+            each: attack for each, attack in settings.made_attacks.items() if attack.applies(ball)
         }
-        attacked, best = attack_columns(prey, ball, attacks, first.euclidean)
-        identity = _identity(batch, name, norm, ball)
-        columns = [identity, common, first_order_columns(first), *claims.values(), attacked]
-        if best is not None and subject.originals:
-            columns.append(_on_original(subject, name, prey, best))
-        here: list[Row] = []
-        for parts in zip(*columns, strict=True):
-            row: Row = {key: value for part in parts for key, value in part.items()}
-            here.append(row | brackets(row, list(claims)))
-        _refuse_nan(here)
+        attacked = attack_all(prey, ball, attacks)
+        if attacked.best is not None and subject.originals:
+            _add_original(subject, name, prey, attacked)
+        here = []
+        for i, identity in enumerate(_identity(batch, name, ball)):
+            mark_exceeded(bounds[i], attacked.strongest[i])
+            here.append(
+                {
+                    **identity,
+                    **common[i],
+                    "strongest": attacked.strongest[i],
+                    "bounds": bounds[i],
+                    "attacks": attacked.records[i],
+                }
+            )
+        for row in here:
+            _refuse_nan(row, f"sample {row['sample']}")
         rows += here
-        if best is not None:
-            maps += _maps(settings, here, prey, best)
+        if attacked.best is not None:
+            maps += _maps(settings, here, prey, attacked.best)
     return rows, maps
 
 
-def _common(subject: Subject, name: str, batch: Batch, prey: Prey) -> list[Row]:
+def _common(subject: Subject, name: str, batch: Batch, prey: Prey) -> list[Record]:
     """What is the same in all balls: predictions, and how faithful a smooth copy is."""
-    rows: list[Row] = [
-        {"prediction": guess, "target": guess, "correct": guess == label}
-        for guess, label in zip(prey.target.tolist(), batch.labels.tolist(), strict=True)
+    lengths = norm(prey.clean).tolist()
+    rows: list[Record] = [
+        {
+            "scores": prey.clean[0].numel(),
+            "prediction": guess,
+            "target": guess,
+            "correct": guess == label,
+            "attribution_norm": length,
+        }
+        for guess, label, length in zip(
+            prey.target.tolist(), batch.labels.tolist(), lengths, strict=True
+        )
     ]
     if not subject.originals:
         return rows
     of = {id(subject.model): subject.originals[name], id(subject.audited): prey.attribution}
     found = fidelity(subject.model, subject.audited, prey.x, lambda model: of[id(model)])
     columns = {
-        "fidelity_label": found.labels_agree,
-        "fidelity_logits": found.logits,
-        "fidelity_attribution": found.attribution,
-        "fidelity_degrees": found.degrees,
+        "label": found.labels_agree,
+        "logits": found.logits,
+        "attribution": found.attribution,
+        "degrees": found.degrees,
     }
-    return [{**row, **more} for row, more in zip(rows, unstacked(columns), strict=True)]
+    return [{**row, "fidelity": own} for row, own in zip(rows, unstacked(columns), strict=True)]
 
 
-def _on_original(subject: Subject, name: str, prey: Prey, best: Best) -> list[Row]:
+def _add_original(subject: Subject, name: str, prey: Prey, attacked: Found) -> None:
     """What the best perturbation does to the network that the smooth copy stands for."""
-    found = judge(subject.originals[name], prey.x, best.delta, prey.target)
+    assert attacked.best is not None
+    found = judge(subject.originals[name], prey.x, attacked.best.delta, prey.target)
     assert found.label_kept is not None
-    return unstacked(
-        {
-            "original_attack": found.deviation,
-            "original_attack_degrees": found.degrees,
-            "original_label_kept": found.label_kept,
-        }
-    )
+    columns = {
+        "original_deviation": found.deviation,
+        "original_degrees": found.degrees,
+        "original_label_kept": found.label_kept,
+    }
+    for record, own in zip(attacked.strongest, unstacked(columns), strict=True):
+        assert record is not None
+        record.update(own)
 
 
-def _refuse_nan(rows: list[Row]) -> None:
-    for row in rows:
-        for column, value in row.items():
-            if isinstance(value, float) and math.isnan(value):
-                raise ModelError(
-                    f"sample {row['sample']}",
-                    expected="numbers",
-                    got=f"NaN in {column}",
-                    remedy="use dtype float64, a smaller ball, or leave the sample out",
-                )
+def _refuse_nan(value: Any, where: str) -> None:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            _refuse_nan(item, where if isinstance(item, (dict, list)) else f"{where}: {name}")
+    elif isinstance(value, list):
+        for item in value:
+            _refuse_nan(item, where)
+    elif isinstance(value, float) and math.isnan(value):
+        sample, _, column = where.partition(": ")
+        raise ModelError(
+            sample,
+            expected="numbers",
+            got=f"NaN in {column}",
+            remedy="use dtype float64, a smaller ball, or leave the sample out",
+        )
 
 
-def _maps(settings: AuditSettings, rows: list[Row], prey: Prey, best: Best) -> list[Row]:
+def _maps(settings: AuditSettings, rows: list[Record], prey: Prey, best: Best) -> list[Record]:
     """Inputs and maps of all samples, or of those that moved most, turned most, and typically."""
     if settings.maps == "none":
         return []
@@ -229,7 +240,7 @@ def _maps(settings: AuditSettings, rows: list[Row], prey: Prey, best: Best) -> l
         order = best.deviation.argsort(stable=True).tolist()
         turned = int(best.degrees.argmax())
         chosen = sorted({order[-1], order[(len(order) - 1) // 2], turned})
-    found: list[Row] = []
+    found: list[Record] = []
     for i in chosen:
         tensors = {
             "input": prey.x[i],
@@ -237,8 +248,9 @@ def _maps(settings: AuditSettings, rows: list[Row], prey: Prey, best: Best) -> l
             "delta": best.delta[i],
             "attacked_map": best.attacked_map[i],
         }
-        row: Row = {key: rows[i][key] for key in ("sample", "attribution", "norm", "epsilon")}
+        row: Record = {key: rows[i][key] for key in ("sample", "attribution", "ball", "epsilon")}
         row["shape"] = list(prey.x.shape[1:])
+        row["map_shape"] = list(prey.clean.shape[1:])
         row |= {
             key: value.detach().cpu().float().flatten().tolist() for key, value in tensors.items()
         }

@@ -1,4 +1,4 @@
-"""How far an audit is, when it will be done, and which claims were broken so far."""
+"""How far an audit is, when it will be done, and which claims were exceeded so far."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -19,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from attribound.auditing.rows import claims_in
+from attribound.auditing.rows import long
 
 #: Between two lines where no terminal shows a bar.
 _SECONDS = 30.0
@@ -32,29 +31,29 @@ Watcher = Callable[[int, pa.Table], None]
 
 
 class Tally:
-    """Counts of broken bounds and failed rows."""
+    """Counts of exceeded bounds and failed rows."""
 
     def __init__(self) -> None:
-        self._broken: Counter[str] = Counter()
+        self._exceeded: Counter[str] = Counter()
         self._compared: Counter[str] = Counter()
         self._failed = 0
 
     def add(self, rows: pa.Table) -> None:
         """Count these rows, too."""
-        for claim in claims_in(rows.column_names):
-            flags = rows[f"{claim}_broken"]
-            self._broken[claim] += pc.sum(flags).as_py() or 0
-            self._compared[claim] += len(flags) - flags.null_count
+        for bound in long(rows, "bounds").select(["claim", "exceeded"]).to_pylist():
+            if bound["exceeded"] is not None:
+                self._exceeded[bound["claim"]] += bound["exceeded"]
+                self._compared[bound["claim"]] += 1
         self._failed += len(rows) - rows["error"].null_count
 
     def __str__(self) -> str:
-        """E.g. ``broken: first-order 3/40, mean-value 0/40; 2 rows failed``."""
+        """E.g. ``exceeded: first-order 3/40, mean-value 0/40; 2 rows failed``."""
         shares = ", ".join(
-            f"{claim.replace('_', '-')} {self._broken[claim]}/{compared}"
+            f"{claim.replace('_', '-')} {self._exceeded[claim]}/{compared}"
             for claim, compared in self._compared.items()
         )
         failed = f"; {self._failed} rows failed" if self._failed else ""
-        return f"broken: {shares or 'no claims'}{failed}"
+        return f"exceeded: {shares or 'no claims'}{failed}"
 
 
 @contextmanager

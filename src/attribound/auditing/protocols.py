@@ -1,101 +1,103 @@
-"""Presets: how much an audit computes where its settings leave it open."""
+"""Protocols: how much an audit computes where its settings leave it open."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-from attribound.auditing.settings import (
-    CLAIMS,
-    AnyAttack,
-    AscentSettings,
-    AuditSettings,
-    CertifiedSettings,
-    FirstOrderSettings,
-    IFIASettings,
-    MeanValueSettings,
-    PGDSettings,
+from attribound.attacks import (
+    IFIA,
+    PGD,
+    Angle,
+    Ascend,
+    Attack,
+    AttributionAscent,
+    OnlyIn,
 )
+from attribound.balls import Ball, LinfBall
+from attribound.bounding.first_order import Adjusted, FirstOrder
+from attribound.bounding.mean_value import MeanValue
+from attribound.bounding.method import Method
+from attribound.results import claims
+from attribound.values import Value, register
+
+_CUBE = LinfBall(1.0).name
 
 
+class Protocol(Value, ABC):
+    """What an audit claims and attacks with by default.
+
+    Mean-value bounds in it are never shown the attacks of the audit: a bound that knows
+    them cannot be exceeded by them, whatever it is worth.
+    """
+
+    #: Whether cubes of images keep to the values of the data.
+    value_range: ClassVar[Literal["data", "none"]] = "data"
+
+    @abstractmethod
+    def claims(self) -> tuple[Method, ...]:
+        """Which bounds, with which effort."""
+
+    @abstractmethod
+    def attacks(self, balls: Sequence[Ball]) -> dict[str, Attack]:
+        """Which attacks in these balls, by name."""
+
+
+@register("quick")
 @dataclass(frozen=True)
-class Preset:
-    """What a protocol fills in.
+class Quick(Protocol):
+    """A short ascent against first-order and mean-value bounds."""
 
-    Attributes:
-        claims: which bounds.
-        attacks: made for the norms of the audit.
-        mean_value: effort of its search.
-        value_range: whether cubes keep to the values of the data.
-    """
+    def claims(self) -> tuple[Method, ...]:
+        """First-order, adjusted, and a short search."""
+        return FirstOrder(), Adjusted(), MeanValue(shells=2, rounds=1)
 
-    claims: tuple[str, ...]
-    attacks: Callable[[tuple[str, ...]], dict[str, AnyAttack]]
-    mean_value: MeanValueSettings = field(default_factory=MeanValueSettings)
-    value_range: Literal["data", "none"] = "data"
+    def attacks(self, balls: Sequence[Ball]) -> dict[str, Attack]:  # noqa: ARG002
+        """One short ascent; its random start is none that the mean-value bound begins at."""
+        return {"ascent": AttributionAscent(steps=8, random_starts=1, seed=317)}
 
 
-def _quick(norms: tuple[str, ...]) -> dict[str, AnyAttack]:  # noqa: ARG001
-    """One short ascent; its random start is none that the mean-value bound begins at."""
-    return {"ascent": AscentSettings(steps=8, random_starts=1, seed=317)}
+@register("paper")
+@dataclass(frozen=True)
+class Paper(Protocol):
+    """What Wang and Kong compute; their theorems are about whole balls."""
+
+    value_range: ClassVar[Literal["data", "none"]] = "none"
+
+    def claims(self) -> tuple[Method, ...]:
+        """T_e and T'_e."""
+        return FirstOrder(), Adjusted()
+
+    def attacks(self, balls: Sequence[Ball]) -> dict[str, Attack]:
+        """PGD-20 in round balls, 200 steps of IFIA in the cube, 20 times each."""
+        names = tuple(dict.fromkeys(ball.name for ball in balls))
+        round_balls = tuple(name for name in names if name != _CUBE)
+        attacks: dict[str, Attack] = {}
+        if round_balls:
+            attacks["pgd"] = OnlyIn(PGD().repeat(20), round_balls)
+        if _CUBE in names:
+            attacks["ifia"] = OnlyIn(IFIA().repeat(20), (_CUBE,))
+        return attacks
 
 
-def _paper(norms: tuple[str, ...]) -> dict[str, AnyAttack]:
-    """PGD-20 in round balls, 200 steps of IFIA in the cube, 20 times each."""
-    round_balls = tuple(norm for norm in norms if norm != "linf")
-    attacks: dict[str, AnyAttack] = {}
-    if round_balls:
-        attacks["pgd"] = PGDSettings(repeats=20, norms=round_balls)
-    if "linf" in norms:
-        attacks["ifia"] = IFIASettings(repeats=20, norms=("linf",))
-    return attacks
+@register("strong")
+@dataclass(frozen=True)
+class Strong(Protocol):
+    """Every claim that can be made without more settings, against five attacks."""
 
+    def claims(self) -> tuple[Method, ...]:
+        """All that are registered and need nothing else."""
+        methods = (each.method() for each in claims() if each.method is not None)
+        return tuple(method for method in methods if method.ready)
 
-def _strong(norms: tuple[str, ...]) -> dict[str, AnyAttack]:  # noqa: ARG001
-    """Ascents of two kinds with random starts, one on the angle, and both of the paper."""
-    return {
-        "ascent": AscentSettings(steps=16, random_starts=3, seed=317),
-        "projected": AscentSettings(step="ascend", steps=16, random_starts=1, seed=429),
-        "angle": AscentSettings(objective="angle", step="ascend", steps=12, seed=531),
-        "pgd": PGDSettings(repeats=3),
-        "ifia": IFIASettings(steps=50),
-    }
-
-
-PRESETS: dict[str, Preset] = {
-    "quick": Preset(("first_order", "mean_value"), _quick, MeanValueSettings(shells=2, rounds=1)),
-    # Its theorems are about whole balls.
-    "paper": Preset(("first_order",), _paper, value_range="none"),
-    "strong": Preset(CLAIMS, _strong),
-}
-
-
-def complete(settings: AuditSettings) -> AuditSettings:
-    """``settings`` with everything they leave open taken from their protocol.
-
-    Complete settings stay as they are. Without a calibration no preset claims
-    ``calibrated``.
-    """
-    preset = PRESETS[settings.protocol]
-    claims = settings.claims
-    if claims is None:
-        claims = tuple(
-            claim
-            for claim in preset.claims
-            if claim != "calibrated" or settings.calibration is not None
-        )
-        if settings.calibration is not None and "calibrated" not in claims:
-            claims = (*claims, "calibrated")
-    attacks = settings.attacks
-    if attacks is None:
-        attacks = preset.attacks(tuple(dict.fromkeys(ball.norm for ball in settings.balls)))
-    return replace(
-        settings,
-        claims=tuple(sorted(claims, key=CLAIMS.index)),
-        attacks=dict(sorted(attacks.items())),
-        first_order=settings.first_order or FirstOrderSettings(),
-        mean_value=settings.mean_value or preset.mean_value,
-        certified=settings.certified or CertifiedSettings(),
-        value_range=settings.value_range or preset.value_range,
-    )
+    def attacks(self, balls: Sequence[Ball]) -> dict[str, Attack]:  # noqa: ARG002
+        """Ascents of two kinds with random starts, one on the angle, and both of the paper."""
+        return {
+            "ascent": AttributionAscent(steps=16, random_starts=3, seed=317),
+            "projected": AttributionAscent(step=Ascend(), steps=16, random_starts=1, seed=429),
+            "angle": AttributionAscent(objective=Angle(), step=Ascend(), steps=12, seed=531),
+            "pgd": PGD().repeat(3),
+            "ifia": IFIA(steps=50),
+        }

@@ -1,7 +1,7 @@
-"""The columns of an audit: one row per sample, attribution and ball.
+"""The rows of an audit: one per sample, attribution and ball, with records of bounds and attacks.
 
 Numbers are null where something was not computed, with the reason in ``error`` or in the
-``status`` of the claim. They are never NaN; angles of which nothing is known are 180.
+``status`` of the bound. They are never NaN; angles of which nothing is known are 180.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-
-from attribound.auditing.protocols import complete
-from attribound.auditing.settings import AuditSettings
+import pyarrow.compute as pc
 
 #: What identifies a row; tables are sorted by it.
-KEY = ("sample", "attribution", "norm", "epsilon")
+KEY = ("sample", "attribution", "ball", "epsilon")
 
 _INT, _FLOAT, _BOOL, _TEXT = pa.int64(), pa.float64(), pa.bool_(), pa.string()
 
@@ -24,116 +22,94 @@ _ALWAYS = {
     "batch": pa.int32(),
     "label": _INT,
     "attribution": _TEXT,
-    "norm": _TEXT,
-    "p": _FLOAT,
+    "ball": _TEXT,  # the name of balls of all radii
     "epsilon": _FLOAT,
-    "features": _INT,
+    "features": _INT,  # of the input
 }
 _SAMPLE = {
     "error": _TEXT,  # null if fine
+    "scores": _INT,  # of the attribution
     "prediction": _INT,
     "target": _INT,  # the class explained
     "correct": _BOOL,  # the prediction is the label
     "attribution_norm": _FLOAT,
+}
+#: With ``smooth``: how the smooth copy differs from the network at the sample.
+_FIDELITY = {
+    "label": _BOOL,
+    "logits": _FLOAT,
+    "attribution": _FLOAT,
+    "degrees": _FLOAT,
+}
+_BOUND = {
+    "claim": _TEXT,
+    "euclidean": _FLOAT,  # null where the claim does not apply; the status says why
+    "cosine": _FLOAT,
+    "degrees": _FLOAT,
     "xi_lower": _FLOAT,
     "xi_upper": _FLOAT,
-    "adjusted": _FLOAT,
-    "adjusted_cosine": _FLOAT,
-    "adjusted_degrees": _FLOAT,
-    "adjusted_broken": _BOOL,
+    "status": _TEXT,
+    "source": _TEXT,
+    "products": _INT,  # behind this number; those shared between rows count in each
+    "seconds": _FLOAT,  # shares of the time of the batch: they add up
+    "exceeded": _BOOL,  # by the attack that moved furthest; null without attacks
+    "degrees_exceeded": _BOOL,
 }
-_CLAIM = {
-    "": _FLOAT,
-    "_cosine": _FLOAT,
-    "_degrees": _FLOAT,
-    "_status": _TEXT,
-    "_source": _TEXT,
-    "_products": _INT,  # behind this number; those shared between rows count in each
-    "_seconds": _FLOAT,  # shares of the time of the batch: they add up
-    "_broken": _BOOL,
-    "_degrees_broken": _BOOL,
-}
+_REPEAT = {"deviation": _FLOAT, "degrees": _FLOAT, "kendall": _FLOAT, "label_kept": _BOOL}
 _ATTACK = {
-    "": _FLOAT,  # largest deviation over repeats
-    "_mean": _FLOAT,  # mean over repeats, as the paper takes it
-    "_degrees": _FLOAT,  # largest angle over repeats
-    "_mean_degrees": _FLOAT,
-    "_mean_kendall": _FLOAT,
-    "_repeats": _INT,
-    "_outside": _INT,  # repeats beyond the first-order bound
-    "_kept": _INT,  # repeats that kept the label, as the next three are of these alone
-    "_kept_outside": _INT,
-    "_kept_mean": _FLOAT,  # null if there are none
-    "_kept_mean_degrees": _FLOAT,
-    "_label_kept": _BOOL,  # by the repeat that moved furthest, as the next two
-    "_kendall": _FLOAT,
-    "_topk": _FLOAT,
-    "_evaluations": _INT,
-    "_seconds": _FLOAT,
-}
-_BEST = {
-    "attack": _FLOAT,  # largest deviation over attacks
-    "attack_by": _TEXT,
-    "attack_degrees": _FLOAT,  # largest angle over attacks
-    "attack_label_kept": _BOOL,  # by the attack that moved furthest, as the next two
+    "attack": _TEXT,  # its name in the settings
+    "deviation": _FLOAT,  # largest over repeats
+    "degrees": _FLOAT,  # largest over repeats
+    "label_kept": _BOOL,  # by the repeat that moved furthest, as the next two
     "kendall": _FLOAT,
     "topk": _FLOAT,
+    "evaluations": _INT,
+    "seconds": _FLOAT,
 }
-#: With ``smooth``: how the smooth copy differs at the sample, and the best attack on the original.
-_SMOOTHED = {
-    "fidelity_label": _BOOL,
-    "fidelity_logits": _FLOAT,
-    "fidelity_attribution": _FLOAT,
-    "fidelity_degrees": _FLOAT,
-    "original_attack": _FLOAT,
-    "original_attack_degrees": _FLOAT,
+#: The attack that moved a sample furthest; ``degrees`` is the largest angle of all.
+_STRONGEST = {
+    "by": _TEXT,
+    "deviation": _FLOAT,
+    "degrees": _FLOAT,
+    "label_kept": _BOOL,
+    "kendall": _FLOAT,
+    "topk": _FLOAT,
+    # With ``smooth``: what its perturbation does to the network itself.
+    "original_deviation": _FLOAT,
+    "original_degrees": _FLOAT,
     "original_label_kept": _BOOL,
 }
+
+
+def _struct(fields: Mapping[str, pa.DataType]) -> pa.StructType:
+    return pa.struct([pa.field(name, kind) for name, kind in fields.items()])
+
+
+_ATTACK_RECORD = _struct({**_ATTACK, "repeats": pa.list_(_struct(_REPEAT))})
+SCHEMA = pa.schema(
+    [
+        *(pa.field(name, kind, nullable=False) for name, kind in _ALWAYS.items()),
+        *(pa.field(name, kind) for name, kind in _SAMPLE.items()),
+        pa.field("fidelity", _struct(_FIDELITY)),
+        pa.field("strongest", _struct(_STRONGEST)),
+        pa.field("bounds", pa.list_(_struct(_BOUND)), nullable=False),
+        pa.field("attacks", pa.list_(_ATTACK_RECORD), nullable=False),
+    ]
+)
 MAPS_SCHEMA = pa.schema(
     [
         pa.field("sample", _INT, nullable=False),
         pa.field("attribution", _TEXT, nullable=False),
-        pa.field("norm", _TEXT, nullable=False),
+        pa.field("ball", _TEXT, nullable=False),
         pa.field("epsilon", _FLOAT, nullable=False),
         pa.field("shape", pa.list_(pa.int32()), nullable=False),
+        pa.field("map_shape", pa.list_(pa.int32()), nullable=False),
         *(
             pa.field(name, pa.list_(pa.float32()), nullable=False)
             for name in ("input", "clean_map", "delta", "attacked_map")
         ),
     ]
 )
-
-
-def schema(settings: AuditSettings) -> pa.Schema:
-    """The columns of the rows of an audit, which depend on its settings only."""
-    whole = complete(settings)
-    columns = dict(_SAMPLE)
-    for claim in whole.claims or ():
-        columns |= {f"{claim}{suffix}": kind for suffix, kind in _CLAIM.items()}
-    for attack in whole.attacks or {}:
-        columns |= {f"attack_{attack}{suffix}": kind for suffix, kind in _ATTACK.items()}
-    columns |= _BEST
-    if whole.smooth is not None:
-        columns |= _SMOOTHED
-    always = [pa.field(name, kind, nullable=False) for name, kind in _ALWAYS.items()]
-    return pa.schema([*always, *(pa.field(name, kind) for name, kind in columns.items())])
-
-
-def claims_in(names: Sequence[str]) -> list[str]:
-    """The claims that a table with columns of these ``names`` has."""
-    ends = "_source"
-    return [name.removesuffix(ends) for name in names if name.endswith(ends)]
-
-
-def attacks_in(names: Sequence[str]) -> list[str]:
-    """The attacks that a table with columns of these ``names`` has."""
-    ends = "_evaluations"
-    return [name[len("attack_") : -len(ends)] for name in names if name.endswith(ends)]
-
-
-def timings_in(names: Sequence[str]) -> list[str]:
-    """The columns that differ between two runs of the same settings."""
-    return [name for name in names if name.endswith("_seconds")]
 
 
 def table(rows: Sequence[Mapping[str, object]], columns: pa.Schema) -> pa.Table:
@@ -144,4 +120,40 @@ def table(rows: Sequence[Mapping[str, object]], columns: pa.Schema) -> pa.Table:
     unknown = {key for row in rows for key in row} - set(columns.names)
     assert not unknown, unknown
     made = pa.Table.from_pylist([dict(row) for row in rows], schema=columns)
-    return made.sort_by([(name, "ascending") for name in KEY])
+    order = [(name, "ascending") for name in KEY]
+    return made.take(pc.sort_indices(made.select(list(KEY)), sort_keys=order))
+
+
+def samples(rows: pa.Table) -> pa.Table:
+    """One line a row, without the lists; ``strongest_deviation`` and so on are columns."""
+    plain = rows.drop_columns(["bounds", "attacks"])
+    for name in ("fidelity", "strongest"):
+        at = plain.schema.get_field_index(name)
+        struct = (
+            plain[name].combine_chunks() if plain.num_rows else pa.nulls(0, SCHEMA.field(name).type)
+        )
+        plain = plain.remove_column(at)
+        for field in SCHEMA.field(name).type:
+            plain = plain.append_column(f"{name}_{field.name}", pc.struct_field(struct, field.name))
+    return plain
+
+
+def long(rows: pa.Table, name: str) -> pa.Table:
+    """One line a record of the list ``name`` (``bounds`` or ``attacks``), beside the row's key."""
+    lists = rows[name].combine_chunks()
+    parents = pc.list_parent_indices(lists)
+    records = pc.list_flatten(lists)
+    keys = [column for column in _ALWAYS if column != "batch"]
+    found = rows.select([*keys, "error"]).take(parents)
+    for field in SCHEMA.field(name).type.value_type:
+        found = found.append_column(field.name, pc.struct_field(records, field.name))
+    return found
+
+
+def untimed(rows: pa.Table) -> pa.Table:
+    """The rows without what differs between two runs of the same settings."""
+    listed = rows.to_pylist()
+    for row in listed:
+        for record in (*row["bounds"], *row["attacks"]):
+            record["seconds"] = None
+    return pa.Table.from_pylist(listed, schema=rows.schema)

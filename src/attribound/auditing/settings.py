@@ -5,127 +5,32 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import torch
-from pydantic import TypeAdapter
 
-from attribound.auditing import strict
-from attribound.auditing.attack_settings import (
-    AnyAttack,
-    AscentSettings,
-    AttackSettings,
-    IFIASettings,
-    PGDSettings,
-    RandomSettings,
-)
-from attribound.auditing.attribution_settings import (
-    AnyAttribution,
-    AttributionSettings,
-    IGSettings,
-    InputXGradientSettings,
-    SaliencySettings,
-    SmoothGradSettings,
-    parse_attribution,
-)
-from attribound.auditing.bound_settings import (
-    CertifiedSettings,
-    FirstOrderSettings,
-    MeanValueSettings,
-)
-from attribound.auditing.strict import Strict, check
-from attribound.balls import LpBall
+from attribound.attacks import Attack
+from attribound.attributions import Attribution, IntegratedGradients
+from attribound.auditing.protocols import Protocol, Quick
+from attribound.balls import Ball, L2Ball
 from attribound.basics.errors import InputError
+from attribound.bounding.guarantees import check_methods, method_of
+from attribound.bounding.method import Method
+from attribound.results import claims as all_claims
+from attribound.values import Record, from_spec, name_of, to_spec
+from attribound.values.parsing import parse_text
 
-__all__ = [
-    "CLAIMS",
-    "PROTOCOLS",
-    "AnyAttack",
-    "AnyAttribution",
-    "AscentSettings",
-    "AttackSettings",
-    "AttributionSettings",
-    "AuditSettings",
-    "BallSettings",
-    "CertifiedSettings",
-    "FirstOrderSettings",
-    "IFIASettings",
-    "IGSettings",
-    "InputXGradientSettings",
-    "MeanValueSettings",
-    "PGDSettings",
-    "RandomSettings",
-    "SaliencySettings",
-    "SmoothGradSettings",
-    "dump_settings",
-    "parse_attribution",
-    "parse_settings",
-]
-
-Protocol = Literal["quick", "paper", "strong"]
-PROTOCOLS: tuple[str, ...] = get_args(Protocol)
-#: In the order of tables.
-CLAIMS = ("first_order", "mean_value", "calibrated", "certified")
-_ATTACK_NAME = re.compile(r"[a-z][a-z0-9]*")
-_TAKEN = ("by", "degrees", "mean", "label")  # would be read as another column
+_ATTACK_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-@dataclass(frozen=True)
-class BallSettings(Strict):
-    """The balls of one norm.
-
-    Attributes:
-        norm: ``l2``, ``linf``, ``l1`` or any other ``lP``.
-        epsilons: their radii.
-        low, high: range of the features, e.g. 0 and 1 for pixels; None for no limit, or for
-            the one that ``AuditSettings.value_range`` says.
-    """
-
-    norm: str = "l2"
-    epsilons: tuple[float, ...] = (0.1,)
-    low: float | None = None
-    high: float | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what makes no ball."""
-        try:
-            object.__setattr__(self, "norm", f"l{float(self.norm.removeprefix('l')):g}")
-        except ValueError as error:
-            raise InputError(
-                "norm",
-                expected="l2, linf, l1 or lP with a number P",
-                got=repr(self.norm),
-                remedy="write e.g. l2",
-            ) from error
-        epsilons = tuple(float(epsilon) for epsilon in self.epsilons)
-        check("epsilons", epsilons, bool(epsilons), "at least one radius", "write e.g. [0.05, 0.1]")
-        object.__setattr__(self, "epsilons", epsilons)
-        self.balls  # noqa: B018 - refuses a radius, an order or a range that makes no ball
-
-    @property
-    def p(self) -> float:
-        """The order of the norm."""
-        return float(self.norm.removeprefix("l"))
-
-    @property
-    def unlimited(self) -> bool:
-        """Whether features may have any value."""
-        return self.low is None and self.high is None
-
-    @property
-    def balls(self) -> tuple[LpBall, ...]:
-        """One for each radius."""
-        return tuple(LpBall(epsilon, self.p, self.low, self.high) for epsilon in self.epsilons)
-
-
-@dataclass(frozen=True)
-class AuditSettings(Strict):
+@dataclass(frozen=True, eq=False)
+class AuditSettings(Record):
     """An audit: model, data, what is bounded, what attacks it, and how much of each.
 
-    What is None is filled in by :func:`attribound.auditing.protocols.complete` from the
-    protocol; rows and schema belong to the complete settings.
+    What is None is filled in by :func:`complete` from the protocol; rows belong to the
+    complete settings.
 
     Attributes:
         model: where it comes from, e.g. ``zoo:fashion-mnist/at`` or ``module:factory``.
@@ -138,11 +43,11 @@ class AuditSettings(Strict):
         smooth: beta of the smooth copy that stands for a network with kinks (ReLU).
         attributions: what is explained; names are unique.
         balls: where.
-        claims: of first_order, mean_value, calibrated and certified.
+        claims: which bounds, and with which effort; see :func:`read_settings` for texts.
+        methods: efforts in place of those that the protocol has for its claims; claims that
+            it has not are made, too.
         attacks: by name (letters and digits); ``{}`` for none.
-        first_order, mean_value, certified: effort of the bounds.
-        k: for top-k; None: 100, or 1000 above 1024 features, but at most a third of them.
-        calibration: a file that ``Calibration.save`` wrote, or a folder of them.
+        k: for top-k; None: 100, or 1000 above 1024 scores, but at most a third of them.
         batch: examples computed together and stored as one part.
         maps: of which examples inputs and maps are kept for a gallery.
         dtype, device: of the computation.
@@ -160,69 +65,158 @@ class AuditSettings(Strict):
     skip: int = 0
     seed: int = 0
     smooth: float | None = None
-    attributions: tuple[AttributionSettings, ...] = (IGSettings(),)
-    balls: tuple[BallSettings, ...] = (BallSettings(),)
-    claims: tuple[str, ...] | None = None
-    attacks: dict[str, AttackSettings] | None = None
-    first_order: FirstOrderSettings | None = None
-    mean_value: MeanValueSettings | None = None
-    certified: CertifiedSettings | None = None
+    attributions: tuple[Attribution, ...] = (IntegratedGradients(),)
+    balls: tuple[Ball, ...] = (L2Ball(0.1),)
+    claims: tuple[Method, ...] | None = None
+    methods: tuple[Method, ...] = ()
+    attacks: dict[str, Attack] | None = None
     k: int | None = None
-    calibration: str | None = None
     batch: int = 16
     maps: Literal["all", "some", "none"] = "some"
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
-    protocol: Protocol = "quick"
+    protocol: Protocol = field(default_factory=Quick)
     value_range: Literal["data", "none"] | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict themselves."""
-        check("limit", self.limit, self.limit is None or self.limit >= 1, "1 or more", "or none")
-        check("skip", self.skip, self.skip >= 0, "0 or more", "use the limit of another audit")
-        check("batch", self.batch, self.batch >= 1, "1 or more", "use e.g. 16")
-        check("k", self.k, self.k is None or self.k >= 1, "1 or more", "leave it out for a default")
-        check("seed", self.seed, self.seed >= 0, "0 or more", "use e.g. 0")
+        _check("limit", self.limit, self.limit is None or self.limit >= 1, "1 or more", "or none")
+        _check("skip", self.skip, self.skip >= 0, "0 or more", "use the limit of another audit")
+        _check("batch", self.batch, self.batch >= 1, "1 or more", "use e.g. 16")
+        _check("k", self.k, self.k is None or self.k >= 1, "1 or more", "or leave it out")
+        _check("seed", self.seed, self.seed >= 0, "0 or more", "use e.g. 0")
         beta = self.smooth
         fine = beta is None or 0 < beta < math.inf
-        check("smooth", beta, fine, "a finite number above 0", "use e.g. 20")
+        _check("smooth", beta, fine, "a finite number above 0", "use e.g. 20")
         listed: dict[str, list[object]] = {
             "attributions": [each.name for each in self.attributions],
-            "balls": [(each.norm, epsilon) for each in self.balls for epsilon in each.epsilons],
-            "claims": list(("none",) if self.claims is None else self.claims),
+            "balls": [(ball.name, ball.epsilon) for ball in self.balls],
         }
         for name, values in listed.items():
-            check(name, values, bool(values), "at least one", "leave it out for the default")
+            _check(name, values, bool(values), "at least one", "leave it out for the default")
             twice = [each for each, count in Counter(values).items() if count > 1]
-            check(name, twice, not twice, "each only once", "give them different labels or radii")
-        unknown = [claim for claim in self.claims or () if claim not in CLAIMS]
-        check("claims", unknown, not unknown, f"of {', '.join(CLAIMS)}", "check the spelling")
+            _check(name, twice, not twice, "each only once", "give them different labels or radii")
+        if self.claims is not None:
+            check_methods(self.claims)
         for name in self.attacks or {}:
-            fine = bool(_ATTACK_NAME.fullmatch(name)) and name not in _TAKEN
-            expected = f"lower-case letters and digits, none of {', '.join(_TAKEN)}"
-            check("name of an attack", name, fine, expected, "it becomes part of a column's name")
+            fine = bool(_ATTACK_NAME.fullmatch(name))
+            _check("name of an attack", name, fine, "lower-case letters, digits and _", "rename it")
 
     @property
     def torch_dtype(self) -> torch.dtype:
         """``dtype`` as torch has it."""
         return torch.float64 if self.dtype == "float64" else torch.float32
 
+    @property
+    def made_attacks(self) -> dict[str, Attack]:
+        """The attacks of complete settings, with the seed of the audit in them."""
+        # Far apart, so that no two seeds of audits meet, nor one those that bounds search with.
+        own = self.attacks or {}
+        return {name: attack.seeded(1_000_003 * self.seed) for name, attack in own.items()}
 
-def parse_settings(document: Mapping[str, Any]) -> AuditSettings:
-    """Settings from a TOML or JSON document; attributions may be texts as on a command line.
+    def document(self) -> dict[str, Any]:
+        """All settings as plain values for JSON; :func:`read_settings` gives them back."""
+        plain: dict[str, Any] = to_spec(self, whole=True)
+        return plain
+
+
+def read_settings(document: Mapping[str, Any]) -> AuditSettings:
+    """Settings from plain data, texts and values in any mixture, complete.
+
+    What is listed may be one thing alone. ``attributions``, ``balls``, ``claims`` and
+    ``attacks`` are values, or texts such as ``"ig:steps=50"``; balls may have several radii
+    (``"l2:epsilon=(0.05,0.1)"``); attacks in a list get the names of their kinds. The name of a
+    claim as a key has its effort: ``mean_value = {shells = 8}``.
 
     Raises:
         InputError: names every key that is unknown, missing or has a wrong value.
     """
     mended = dict(document)
-    if isinstance(listed := mended.get("attributions"), (list, tuple)):
-        mended["attributions"] = tuple(
-            parse_attribution(each) if isinstance(each, str) else each for each in listed
+    by_claim = {each.name: each for each in all_claims() if each.method is not None}
+    efforts = [
+        _effort(by_claim[name].method, mended.pop(name)) for name in by_claim & mended.keys()
+    ]
+    if efforts:
+        mended["methods"] = (*_several(mended.get("methods", ())), *efforts)
+    for name in ("attributions", "balls", "claims", "methods"):
+        if mended.get(name) is not None:
+            mended[name] = _several(mended[name])
+    if mended.get("balls") is not None:
+        mended["balls"] = tuple(ball for each in mended["balls"] for ball in _radii(each))
+    for name in ("claims", "methods"):
+        if mended.get(name) is not None:
+            mended[name] = tuple(_method(each) for each in mended[name])
+    if mended.get("attacks") is not None and not isinstance(mended["attacks"], Mapping):
+        mended["attacks"] = _named(_several(mended["attacks"]))
+    return complete(from_spec(mended, AuditSettings))
+
+
+def complete(settings: AuditSettings) -> AuditSettings:
+    """``settings`` with everything they leave open taken from their protocol.
+
+    Complete settings stay as they are.
+    """
+    protocol = settings.protocol
+    chosen = protocol.claims() if settings.claims is None else settings.claims
+    by_claim = {method.claim: method for method in (*chosen, *settings.methods)}
+    attacks = settings.attacks
+    if attacks is None:
+        attacks = protocol.attacks(settings.balls)
+    return replace(
+        settings,
+        claims=tuple(by_claim[claim] for claim in sorted(by_claim, key=lambda each: each.order)),
+        methods=(),
+        attacks=dict(sorted(attacks.items())),
+        value_range=settings.value_range or protocol.value_range,
+    )
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    """What is listed; one thing alone is a list of one."""
+    listed = isinstance(value, Sequence) and not isinstance(value, str)
+    return tuple(value) if listed else (value,)
+
+
+def _effort(kind: Any, given: Any) -> Any:
+    """The method of a claim from a table without a kind, or as it is."""
+    if isinstance(given, Mapping) and "kind" not in given:
+        return {"kind": name_of(kind), **given}
+    return given
+
+
+def _method(given: Any) -> Any:
+    return method_of(given) if isinstance(given, str) else given
+
+
+def _radii(given: Any) -> Iterator[Any]:
+    """One ball for each radius."""
+    table = parse_text(given) if isinstance(given, str) else given
+    radii = table.get("epsilon") if isinstance(table, Mapping) else None
+    if isinstance(radii, (list, tuple)):
+        for epsilon in radii:
+            yield {**table, "epsilon": epsilon}
+    else:
+        yield given
+
+
+def _named(attacks: Sequence[Any]) -> dict[str, Attack]:
+    """Attacks by the names of their kinds, numbered where there are several of one."""
+    found: dict[str, Attack] = {}
+    for each in attacks:
+        attack = from_spec(each, Attack)
+        kind = re.sub(r"[^a-z0-9]+", "_", name_of(type(attack)).rpartition(":")[2].lower()).strip(
+            "_"
         )
-    return strict.parse(AuditSettings, mended, "settings of the audit")
+        number = 1
+        name = kind
+        while name in found:
+            number += 1
+            name = f"{kind}{number}"
+        found[name] = attack
+    return found
 
 
-def dump_settings(settings: AuditSettings) -> dict[str, Any]:
-    """The same as plain values for JSON; :func:`parse_settings` gives them back."""
-    plain: dict[str, Any] = TypeAdapter(AuditSettings).dump_python(settings, mode="json")
-    return plain
+def _check(name: str, value: object, ok: bool, expected: str, remedy: str) -> None:
+    """Refuse a setting with a value that makes no sense."""
+    if not ok:
+        raise InputError(name, expected=expected, got=repr(value), remedy=remedy)

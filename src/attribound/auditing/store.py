@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from attribound.auditing.manifest import RUN, Manifest, schema_of
+from attribound.auditing.manifest import RUN, Manifest
 from attribound.auditing.parts import Parts
+from attribound.auditing.rows import KEY, MAPS_SCHEMA, SCHEMA, long, samples
 from attribound.basics.errors import InputError
 from attribound.basics.locking import LOCK, Lock
 from attribound.basics.packages import package
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 PARTS, MAPS = "parts", "maps"
-_ORDER = ("sample", "attribution", "norm", "epsilon")
 
 
 class Tables(Protocol):
@@ -47,8 +48,8 @@ class Run:
         self.manifest = manifest
         self._lock = lock
         identity = manifest.identity
-        self._rows = Parts(path / PARTS, identity, schema_of(manifest.columns))
-        self._maps = Parts(path / MAPS, identity, schema_of(manifest.map_columns))
+        self._rows = Parts(path / PARTS, identity, SCHEMA)
+        self._maps = Parts(path / MAPS, identity, MAPS_SCHEMA)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str] | None, manifest: Manifest) -> Self:
@@ -171,26 +172,47 @@ class Run:
             self._maps.write(number, measured.maps)
         self._rows.write(number, measured.rows)
 
-    def table(self) -> pa.Table:
-        """All rows so far, by sample, attribution, norm and epsilon."""
-        order = [(name, "ascending") for name in _ORDER]
-        return self._rows.read(self.done()).sort_by(order).combine_chunks()
+    def rows(self) -> pa.Table:
+        """All rows so far, by sample, attribution, ball and epsilon, with their records."""
+        return _ordered(self._rows.read(self.done()))
+
+    def samples(self) -> pa.Table:
+        """One line a sample, attribution and ball: predictions and the strongest attack."""
+        return samples(self.rows())
+
+    def bounds(self) -> pa.Table:
+        """One line a bound."""
+        return long(self.rows(), "bounds")
+
+    def attacks(self) -> pa.Table:
+        """One line an attack."""
+        return long(self.rows(), "attacks")
 
     def maps(self) -> pa.Table:
         """Inputs, perturbations and attributions of the samples they were stored for."""
         stored = {*self._maps.numbers()}
-        order = [(name, "ascending") for name in _ORDER]
-        return self._maps.read([n for n in self.done() if n in stored]).sort_by(order)
+        return _ordered(self._maps.read([n for n in self.done() if n in stored]))
 
-    def to_pandas(self) -> Any:
-        """``table`` as a pandas ``DataFrame``."""
+    def to_pandas(self, what: str = "samples") -> Any:
+        """``samples``, ``bounds`` or ``attacks`` as a pandas ``DataFrame``."""
         package("pandas", extra="frames", purpose="a table as a pandas DataFrame")
-        return self.table().to_pandas()
+        return self._table(what).to_pandas()
 
-    def to_polars(self) -> Any:
-        """``table`` as a polars ``DataFrame``."""
+    def to_polars(self, what: str = "samples") -> Any:
+        """``samples``, ``bounds`` or ``attacks`` as a polars ``DataFrame``."""
         polars = package("polars", extra="frames", purpose="a table as a polars DataFrame")
-        return polars.from_arrow(self.table())
+        return polars.from_arrow(self._table(what))
+
+    def _table(self, what: str) -> pa.Table:
+        tables = {"samples": self.samples, "bounds": self.bounds, "attacks": self.attacks}
+        if what not in tables:
+            raise InputError(
+                "table",
+                expected=f"one of {', '.join(tables)}",
+                got=repr(what),
+                remedy="choose one",
+            )
+        return tables[what]()
 
     def _prepare(self) -> None:
         clear_leftovers(self.path)
@@ -215,6 +237,12 @@ class Run:
                 got=f"{rows} rows" if number in known else f"batch {number}",
                 remedy="it is no part of this run: delete it and resume",
             )
+
+
+def _ordered(rows: pa.Table) -> pa.Table:
+    # By the keys alone: tables with records can't be sorted as a whole.
+    order = [(name, "ascending") for name in KEY]
+    return rows.take(pc.sort_indices(rows.select(list(KEY)), sort_keys=order)).combine_chunks()
 
 
 def is_run(folder: Path) -> bool:

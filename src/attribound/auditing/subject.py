@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
+from attribound.attacks import usual_k
 from attribound.attributions import Attribution, Classifier
-from attribound.auditing.protocols import complete
 from attribound.auditing.settings import AuditSettings
 from attribound.auditing.sources import load_model
-from attribound.balls import LpBall
-from attribound.basics.errors import InputError, KinkError
-from attribound.bounding.calibrated import Calibration
-from attribound.bounding.guarantees import Method
+from attribound.basics.errors import KinkError
 from attribound.networks import smooth
 from attribound.networks.fingerprint import fingerprint
-
-#: Of a calibration for every attribution and ball: itself, or why there is none.
-Calibrations = dict[tuple[str, LpBall], Calibration | str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +27,6 @@ class Subject:
         audited: what is bounded and attacked: its smooth copy, if the settings ask for one.
         attributions: of ``audited``, by name.
         originals: of ``model`` by the same names; empty without a smooth copy.
-        calibrations: by attribution and ball.
         details: where the model came from.
     """
 
@@ -45,7 +36,6 @@ class Subject:
     audited: nn.Module
     attributions: dict[str, Attribution]
     originals: dict[str, Attribution]
-    calibrations: Calibrations
     details: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -63,22 +53,20 @@ class Subject:
         details: dict[str, Any] | None = None,
     ) -> Subject:
         """Use a model that is there already; it is moved to the device and dtype of the audit."""
-        whole = complete(settings)
-        model = model.to(whole.device, whole.torch_dtype).eval()
-        audited = model if whole.smooth is None else smooth(model, whole.smooth).eval()
+        model = model.to(settings.device, settings.torch_dtype).eval()
+        audited = model if settings.smooth is None else smooth(model, settings.smooth).eval()
         # One classifier for all attributions, so that the model is probed once.
         attributions, originals = (
-            {each.name: each.factory(classifier) for each in whole.attributions}
+            {each.name: each.of(classifier) for each in settings.attributions}
             for classifier in (Classifier(audited), Classifier(model))
         )
         return cls(
-            settings=whole,
+            settings=settings,
             name=name,
             model=model,
             audited=audited,
             attributions=attributions,
             originals={} if audited is model else originals,
-            calibrations=_calibrations(whole, attributions),
             details=details or {},
         )
 
@@ -121,70 +109,6 @@ class Subject:
         )
 
 
-def default_k(features: int) -> int:
-    """The paper's 100, or 1000 for larger inputs; at most a third, above which all agree.
-
-    >>> default_k(784), default_k(3072), default_k(64)
-    (100, 1000, 22)
-    """
-    return min(100 if features <= 1024 else 1000, math.ceil(features / 3))
-
-
-def top(settings: AuditSettings, features: int) -> int:
-    """The k of top-k, from settings that may leave it out."""
-    return min(settings.k or default_k(features), features)
-
-
-def methods(settings: AuditSettings) -> dict[str, Method]:
-    """The effort of every bound, by claim, from complete settings."""
-    first, mean, proof = settings.first_order, settings.mean_value, settings.certified
-    assert first is not None
-    assert mean is not None
-    assert proof is not None
-    built = first.build()
-    return {
-        "first_order": built,
-        "mean_value": mean.build(built),
-        "certified": proof.build(),
-    }
-
-
-def _calibrations(settings: AuditSettings, attributions: dict[str, Attribution]) -> Calibrations:
-    if "calibrated" not in (settings.claims or ()):
-        return {}
-    stored = _stored(settings.calibration)
-    efforts = methods(settings)
-    found: Calibrations = {}
-    for name, attribution in attributions.items():
-        for ball in (ball for each in settings.balls for ball in each.balls):
-            faults = [_fault(each, attribution, ball, efforts) for each in stored]
-            if None in faults:
-                found[name, ball] = stored[faults.index(None)]
-            elif len(faults) == 1:
-                found[name, ball] = str(faults[0])
-            else:
-                found[name, ball] = (
-                    f"none of {len(stored)} calibrations is for this model, attribution, ball and "
-                    "base bound"
-                )
-    return found
-
-
-def _fault(
-    calibration: Calibration, attribution: Attribution, ball: LpBall, efforts: dict[str, Method]
-) -> str | None:
-    """Why a calibration is not for this attribution and ball; None if it is."""
-    try:
-        calibration.check(attribution, ball, efforts[calibration.provenance.claim.name.lower()])
-    except InputError as error:
-        return str(error)
-    return None
-
-
-def _stored(path: str | None) -> list[Calibration]:
-    """The calibrations in a file or folder; none without a path."""
-    if path is None:
-        return []
-    place = Path(path)
-    files = sorted(place.glob("*.json")) if place.is_dir() else [place]
-    return [Calibration.load(file) for file in files]
+def top(settings: AuditSettings, scores: int) -> int:
+    """The k of top-k in maps of that many scores, from settings that may leave it out."""
+    return min(settings.k or usual_k(scores), scores)

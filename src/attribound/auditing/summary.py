@@ -1,4 +1,4 @@
-"""What an audit found, one record per attribution, norm and epsilon.
+"""What an audit found, one record per attribution, ball and radius.
 
 Console tables, reports and comparisons are made of these records only.
 """
@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribound.auditing.rows import attacks_in, claims_in
+from attribound.auditing.cells import Cell, Numbers, cells
 
-Numbers = npt.NDArray[np.float64]
 _UNDEFINED = 180.0
 _Z = 1.959963984540054  # 97.5 % of a standard normal variable are below
 
 
 @dataclass(frozen=True)
-class BrokenShare:
+class ExceededShare:
     """How many of ``n`` bounds an attack exceeded, with Wilson's 95 % interval of the share."""
 
     count: int
@@ -34,7 +32,7 @@ class BrokenShare:
     high: float
 
     @classmethod
-    def of(cls, count: int, n: int) -> BrokenShare | None:
+    def of(cls, count: int, n: int) -> ExceededShare | None:
         """None if nothing was compared."""
         return cls(count, n, count / n, *wilson(count, n)) if n else None
 
@@ -48,11 +46,11 @@ class ClaimSummary:
         mean: of the bounds; infinite if one is.
         degrees: mean of the angles that are bounded at all; None if none is.
         undefined: how many are not (180 degrees).
-        broken: bounds below the best attack.
-        broken_degrees: angles below the largest attained.
+        exceeded: bounds below the best attack.
+        exceeded_degrees: angles below the largest attained.
         slack: mean of bound / attack, where the attack moved anything.
-        worst: largest attack / bound; above 1 where broken.
-        products: mean of those behind a bound; None for ``adjusted``, which has none of its own.
+        worst: largest attack / bound; above 1 where exceeded.
+        products: mean of those behind a bound.
         seconds: in total.
         statuses: how many samples have which.
     """
@@ -62,8 +60,8 @@ class ClaimSummary:
     mean: float | None
     degrees: float | None
     undefined: int
-    broken: BrokenShare | None
-    broken_degrees: BrokenShare | None
+    exceeded: ExceededShare | None
+    exceeded_degrees: ExceededShare | None
     slack: float | None
     worst: float | None
     products: float | None
@@ -113,12 +111,11 @@ class Summary:
         attribution_norm: mean Euclidean norm of the clean attribution.
         best: the best attack of each sample; None if none was made.
         attacks: each attack, by name.
-        claims: each claim, by name, and ``adjusted``.
+        claims: each claim, by name, the weakest promise first.
     """
 
     attribution: str
-    norm: str
-    p: float
+    ball: str
     epsilon: float
     n: int
     errors: int
@@ -135,22 +132,12 @@ class Summary:
         return found
 
 
-def summarise(table: pa.Table) -> list[Summary]:
-    """The rows of an audit in one record per attribution, norm and epsilon, in that order.
+def summarise(rows: pa.Table) -> list[Summary]:
+    """The rows of an audit in one record per attribution, ball and radius, in that order.
 
     Samples that failed are counted, and left out of everything else.
     """
-    keys = table.group_by(["attribution", "norm", "p", "epsilon"]).aggregate([]).to_pylist()
-    found = []
-    for key in sorted(keys, key=lambda row: (row["attribution"], row["p"], row["epsilon"])):
-        mask = pc.and_(
-            pc.equal(table["attribution"], key["attribution"]),
-            pc.and_(
-                pc.equal(table["norm"], key["norm"]), pc.equal(table["epsilon"], key["epsilon"])
-            ),
-        )
-        found.append(_summary(table.filter(mask), key))
-    return found
+    return [_summary(cell) for cell in cells(rows)]
 
 
 def wilson(count: int, n: int) -> tuple[float, float]:
@@ -166,89 +153,91 @@ def wilson(count: int, n: int) -> tuple[float, float]:
     return (0.0 if count == 0 else centre - half), (1.0 if count == n else centre + half)
 
 
-def _summary(rows: pa.Table, key: dict[str, Any]) -> Summary:
-    fine = rows.filter(pc.is_null(rows["error"]))
-    attacks = {name: _attack(fine, name) for name in attacks_in(rows.column_names)}
-    best = _attack(fine, "") if attacks else None
-    claims = {name: _claim(fine, name) for name in claims_in(rows.column_names)}
-    correct = _known(fine, "correct")
+def _summary(cell: Cell) -> Summary:
+    fine = replace(cell, rows=cell.rows.filter(pc.is_null(cell.rows["error"])))
+    attacks = {name: _attack(fine, name) for name in fine.attacks}
+    best = _strongest(fine) if attacks else None
     return Summary(
-        attribution=key["attribution"],
-        norm=key["norm"],
-        p=key["p"],
-        epsilon=key["epsilon"],
-        n=len(rows),
-        errors=len(rows) - len(fine),
-        misclassified=int((correct == 0).sum()),
+        attribution=cell.attribution,
+        ball=cell.ball,
+        epsilon=cell.epsilon,
+        n=len(cell),
+        errors=len(cell) - len(fine),
+        misclassified=int((_known(fine.numbers("correct")) == 0).sum()),
         undefined=best.undefined if best else 0,
-        attribution_norm=_mean(_known(fine, "attribution_norm")),
+        attribution_norm=_mean(_known(fine.numbers("attribution_norm"))),
         best=best if best and best.n else None,
         attacks=attacks,
-        claims={"adjusted": _claim(fine, "adjusted"), **claims},
+        claims={name: _claim(fine, name) for name in fine.claims},
     )
 
 
-def _claim(rows: pa.Table, name: str) -> ClaimSummary:
-    bound, attack = _numbers(rows, name), _numbers(rows, "attack")
-    bounded = bound[~np.isnan(bound)]
-    angles = _known(rows, f"{name}_degrees")
+def _claim(cell: Cell, name: str) -> ClaimSummary:
+    bound, attack = cell.bound(name), cell.strongest("deviation")
+    bounded = _known(bound)
+    angles = _known(cell.bound(name, "degrees"))
     moved = ~np.isnan(bound) & (attack > 0)
     with np.errstate(divide="ignore"):
         slack, factor = bound[moved] / attack[moved], attack[moved] / bound[moved]
-    own = f"{name}_status" in rows.column_names
     return ClaimSummary(
         claim=name,
         n=len(bounded),
         mean=_mean(bounded),
         degrees=_mean(angles[angles < _UNDEFINED]),
         undefined=int((angles >= _UNDEFINED).sum()),
-        broken=_broken(rows, f"{name}_broken"),
-        broken_degrees=_broken(rows, f"{name}_degrees_broken") if own else None,
+        exceeded=_share(cell.bound(name, "exceeded")),
+        exceeded_degrees=_share(cell.bound(name, "degrees_exceeded")),
         slack=_mean(slack),
         worst=_largest(factor),
-        products=_mean(_known(rows, f"{name}_products")) if own else None,
-        seconds=float(_known(rows, f"{name}_seconds").sum()) if own else None,
-        statuses=dict(Counter(rows[f"{name}_status"].to_pylist()).most_common()) if own else {},
+        products=_mean(_known(cell.bound(name, "products"))),
+        seconds=float(_known(cell.bound(name, "seconds")).sum()),
+        statuses=dict(Counter(map(str, cell.bound_texts(name, "status"))).most_common()),
     )
 
 
-def _attack(rows: pa.Table, name: str) -> AttackSummary:
-    """The attack of that name; the best of all if it has none."""
-    stem = f"attack_{name}" if name else "attack"
-    deviation = _known(rows, stem)
-    angles = _known(rows, f"{stem}_degrees")
+def _attack(cell: Cell, name: str) -> AttackSummary:
+    means = [
+        float(np.mean([repeat["deviation"] for repeat in repeats]))
+        for repeats in cell.repeats(name)
+        if repeats
+    ]
+    return replace(
+        _of(name, lambda field: cell.attack(name, field)),
+        mean_of_means=_mean(np.array(means)),
+        seconds=float(_known(cell.attack(name, "seconds")).sum()),
+    )
+
+
+def _strongest(cell: Cell) -> AttackSummary:
+    return _of("best", cell.strongest)
+
+
+def _of(name: str, column: Callable[[str], Numbers]) -> AttackSummary:
+    deviation, angles = _known(column("deviation")), _known(column("degrees"))
     defined = angles[angles < _UNDEFINED]
-    similarity = f"{stem}_" if name else ""
     return AttackSummary(
-        attack=name or "best",
+        attack=name,
         n=len(deviation),
         mean=_mean(deviation),
         worst=_largest(deviation),
-        mean_of_means=_mean(_known(rows, f"{stem}_mean")) if name else None,
+        mean_of_means=None,
         degrees=_mean(defined),
         worst_degrees=_largest(defined),
         undefined=len(angles) - len(defined),
-        labels_kept=_mean(_known(rows, f"{stem}_label_kept")),
-        kendall=_mean(_known(rows, f"{similarity}kendall")),
-        topk=_mean(_known(rows, f"{similarity}topk")),
-        seconds=float(_known(rows, f"{stem}_seconds").sum()) if name else None,
+        labels_kept=_mean(_known(column("label_kept"))),
+        kendall=_mean(_known(column("kendall"))),
+        topk=_mean(_known(column("topk"))),
+        seconds=None,
     )
 
 
-def _broken(rows: pa.Table, column: str) -> BrokenShare | None:
-    flags = _known(rows, column)
-    return BrokenShare.of(int(flags.sum()), len(flags))
+def _share(flags: Numbers) -> ExceededShare | None:
+    known = _known(flags)
+    return ExceededShare.of(int(known.sum()), len(known))
 
 
-def _numbers(rows: pa.Table, column: str) -> Numbers:
-    """A column as doubles, null as NaN."""
-    values: Numbers = pc.cast(rows[column], pa.float64()).to_numpy()
-    return values
-
-
-def _known(rows: pa.Table, column: str) -> Numbers:
-    """A column as doubles without its nulls."""
-    values = _numbers(rows, column)
+def _known(values: Numbers) -> Numbers:
+    """Without what is missing."""
     return values[~np.isnan(values)]
 
 
@@ -268,13 +257,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def totals(summaries: Sequence[Summary]) -> dict[str, BrokenShare | None]:
-    """Of each claim how many bounds were broken over all attributions and balls."""
+def totals(summaries: Sequence[Summary]) -> dict[str, ExceededShare | None]:
+    """Of each claim how many bounds were exceeded over all attributions and balls."""
     counts: dict[str, tuple[int, int]] = {}
     for summary in summaries:
         for name, claim in summary.claims.items():
-            broken, n = counts.get(name, (0, 0))
-            if claim.broken is not None:
-                broken, n = broken + claim.broken.count, n + claim.broken.n
-            counts[name] = (broken, n)
-    return {name: BrokenShare.of(*both) for name, both in counts.items()}
+            exceeded, n = counts.get(name, (0, 0))
+            if claim.exceeded is not None:
+                exceeded, n = exceeded + claim.exceeded.count, n + claim.exceeded.n
+            counts[name] = (exceeded, n)
+    return {name: ExceededShare.of(*both) for name, both in counts.items()}

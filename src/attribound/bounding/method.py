@@ -57,6 +57,11 @@ class Method(Value, ABC):
     def bound(self, question: Question) -> Bound:
         """The bound of every example; :func:`restate` makes one of a first-order bound."""
 
+    @property
+    def ready(self) -> bool:
+        """Whether its settings are enough to compute something."""
+        return True
+
     def files(self) -> tuple[Path, ...]:
         """Files that its bounds depend on, beside the settings."""
         return ()

@@ -3,7 +3,7 @@
 from attribound.values.assigning import changed
 from attribound.values.fields import NO_SETTING
 from attribound.values.foreign import fingerprints
-from attribound.values.registry import class_of, names, register
+from attribound.values.registry import class_of, name_of, names, register
 from attribound.values.text import spec_text, to_text
 from attribound.values.value import Record, Value, from_spec, to_spec
 
@@ -15,6 +15,7 @@ __all__ = [
     "class_of",
     "fingerprints",
     "from_spec",
+    "name_of",
     "names",
     "register",
     "spec_text",

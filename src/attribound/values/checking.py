@@ -32,14 +32,8 @@ def checked(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
     try:
         read = _model(kind).model_validate(mended)
     except pydantic.ValidationError as error:
-        faults = [_fault(dict(each)) for each in error.errors(include_url=False)]
-        known = ", ".join(each.name for each in settings(kind)) or "none"
-        raise InputError(
-            f"settings of {name_of(kind)}",
-            expected=f"these settings: {known}",
-            got="; ".join(faults),
-            remedy="mend these",
-        ) from error
+        faults = [_fault(kind, dict(each)) for each in error.errors(include_url=False)]
+        raise faults[0] if len(faults) == 1 else _several(kind, faults) from error
     return {name: getattr(read, name) for name in read.model_fields_set}
 
 
@@ -107,11 +101,29 @@ def _model(kind: type) -> Any:
     )
 
 
-def _fault(error: dict[str, Any]) -> str:
-    where = ".".join(str(part) for part in error["loc"]) or "settings"
-    text = error["msg"].removeprefix("Value error, ")
-    got = "" if error["type"] in ("missing", "value_error") else f", got {error['input']!r}"
-    return f"{where}: {text}{got}"
+def _fault(kind: type, error: dict[str, Any]) -> InputError:
+    """One of pydantic's complaints as an error of this library; one from inside as it was there."""
+    where = ".".join(str(part) for part in error["loc"])
+    cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):
+        return cause.inside(where)
+    if error["type"] == "extra_forbidden":
+        known = ", ".join(each.name for each in settings(kind)) or "none"
+        expected = f"only settings of {name_of(kind)}: {known}"
+        return InputError(where, expected=expected, got=repr(where), remedy="remove or correct it")
+    if error["type"] == "missing":
+        return InputError(where, expected="a value", got="nothing", remedy="it has no default")
+    expected = error["msg"].removeprefix("Value error, ")
+    return InputError(where, expected=expected, got=repr(error["input"]), remedy="correct it")
+
+
+def _several(kind: type, faults: list[InputError]) -> InputError:
+    return InputError(
+        f"settings of {name_of(kind)}",
+        expected="usable settings",
+        got=" | ".join(map(str, faults)),
+        remedy="mend all of these",
+    )
 
 
 @functools.cache

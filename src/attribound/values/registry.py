@@ -60,8 +60,9 @@ def names(kind: type = object) -> tuple[str, ...]:
 
 
 def name_of(kind: type) -> str:
-    """The short name of a class, or ``module:Class``."""
-    return _names.get(kind) or _place(kind)
+    """The short name of a class, or ``module:Class``; of a record, which needs none, ``Class``."""
+    named = _names.get(kind)
+    return named or (_place(kind) if getattr(kind, "kinded", True) else kind.__name__)
 
 
 def class_of(name: str, kind: type) -> Any:

@@ -100,7 +100,8 @@ def from_spec(spec: object, kind: Callable[..., Kind]) -> Kind:
     """The value of that kind that ``spec`` describes.
 
     Args:
-        spec: plain data, a text (``"ig:steps=50"``), a class, or a value already.
+        spec: plain data, a text (``"ig:steps=50"``), a class, or a value already. A table inside
+            that doesn't say its kind changes the value that this setting usually has.
         kind: what it must be, e.g. ``Attack``.
 
     Raises:
@@ -125,7 +126,25 @@ def from_spec(spec: object, kind: Callable[..., Kind]) -> Kind:
         if document:
             raise _not_a(wanted, spec)
         return cast("Kind", own)
-    return cast("Kind", own(**checked(own, document)))
+    return cast("Kind", own(**checked(own, _completed(own, document))))
+
+
+def _completed(kind: type[Value], document: dict[str, Any]) -> dict[str, Any]:
+    """``document`` with the usual value in each table that only says what is changed in it."""
+    usual = {each.name: default(each) for each in settings(kind)}
+
+    def complete(key: str, given: Any) -> Any:
+        own = usual.get(key)
+        if not isinstance(given, Mapping) or "kind" in given:
+            return given
+        return {**to_spec(own, whole=True), **given} if _chosen(own) else given
+
+    return {str(key): complete(str(key), given) for key, given in document.items()}
+
+
+def _chosen(value: object) -> bool:
+    """Whether it is a value of one among several kinds."""
+    return isinstance(value, Value) and value.kinded
 
 
 def _from_text(text: str, kind: type[Value]) -> dict[str, Any]:
@@ -163,6 +182,14 @@ def _class(name: object, kind: type[Value]) -> Any:
 
 
 def _not_a(kind: type[Value], spec: object) -> InputError:
+    if not kind.kinded:
+        known = ", ".join(each.name for each in settings(kind))
+        return InputError(
+            kind.__name__,
+            expected=f"a table of settings: {known}",
+            got=repr(spec),
+            remedy="give the settings by their names",
+        )
     known = ", ".join(names(kind)) or kind.__name__
     return InputError(
         kind.__name__,

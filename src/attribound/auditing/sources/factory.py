@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
 import re
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +13,9 @@ from torch import nn
 from attribound.auditing.sources.loaded import LoadedModel, file_details, loaded
 from attribound.auditing.sources.weights import load_weights
 from attribound.basics.errors import InputError, ModelError
+from attribound.values.registry import FOREIGN, current_directory_first, imported
 
-_DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
-_SPEC = re.compile(rf"({_DOTTED}):({_DOTTED})(?:\?(.*))?", re.DOTALL)
+_SPEC = re.compile(rf"{FOREIGN.pattern}(?:\?(.*))?", re.DOTALL)
 
 
 def is_factory(spec: str) -> bool:
@@ -40,7 +34,7 @@ def load_factory(spec: str, weights: str | None) -> LoadedModel:
     module, attribute, text = match.groups()
     settings = _settings(text)
     name = f"{module}:{attribute}"
-    with _current_directory_first(), torch.random.fork_rng(devices=[]):
+    with current_directory_first(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         factory = _find(module, attribute)
         try:
@@ -85,25 +79,7 @@ def _settings(text: str | None) -> dict[str, Any]:
 
 
 def _find(module: str, attribute: str) -> Any:
-    try:
-        found = importlib.import_module(module)
-    # Importing runs the user's code, which may fail in any way.
-    except Exception as error:
-        raise InputError(
-            module,
-            expected="a module that can be imported",
-            got=f"{type(error).__name__}: {error}",
-            remedy=f"run it where `python -c 'import {module}'` works",
-        ) from error
-    try:
-        factory = reduce(getattr, attribute.split("."), found)
-    except AttributeError as error:
-        raise InputError(
-            f"{module}:{attribute}",
-            expected="the name of a function or class in the module",
-            got=str(error),
-            remedy="check the spelling",
-        ) from error
+    factory = imported(module, attribute)
     if isinstance(factory, nn.Module) or not callable(factory):
         raise InputError(
             f"{module}:{attribute}",
@@ -112,13 +88,3 @@ def _find(module: str, attribute: str) -> Any:
             remedy="write a function that returns it",
         )
     return factory
-
-
-@contextmanager
-def _current_directory_first() -> Iterator[None]:
-    before = list(sys.path)
-    sys.path.insert(0, os.getcwd())
-    try:
-        yield
-    finally:
-        sys.path[:] = before

@@ -217,6 +217,11 @@ class Calibrated(Method):
     def _key(self) -> tuple[object, ...]:
         return self.folder, id(self.calibration)
 
+    @property
+    def ready(self) -> bool:
+        """Whether there are calibrations."""
+        return self.folder is not None or self.calibration is not None
+
     def files(self) -> tuple[Path, ...]:
         """The files of the calibrations."""
         if self.folder is None:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
 
+from attribound.attributions import Attribution, Classifier
 from attribound.auditing.fingerprints import data_fingerprint
 from attribound.auditing.measure import Batch
-from attribound.auditing.protocols import complete
-from attribound.auditing.settings import (
-    AuditSettings,
-    BallSettings,
-    dump_settings,
-    parse_settings,
-)
+from attribound.auditing.settings import AuditSettings, read_settings
 from attribound.auditing.sources import chosen, load_data
 from attribound.auditing.subject import Subject
-from attribound.balls import LpBall
+from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.data import Examples
 from attribound.data.examples import InMemory, numbered_classes
@@ -67,25 +62,55 @@ def settings_of(model: Model, data: Data | None, options: Mapping[str, Any]) -> 
         InputError: they contradict each other, or something is unknown.
     """
     if isinstance(model, AuditSettings):
-        document = dump_settings(model)
-        if data is not None:
-            document["data"] = _data_name(data)
-    else:
-        if data is None:
+        if options:
             raise InputError(
-                "data",
-                expected="a name, a path, examples or a pair (x, labels)",
-                got="nothing",
-                remedy="say what to audit the model on",
+                "settings",
+                expected="complete settings, or single ones",
+                got=f"complete ones and {', '.join(options)}",
+                remedy="put these into the settings, by dataclasses.replace",
             )
-        given = isinstance(model, nn.Module)
-        name = f"{GIVEN}{type(model).__name__}" if given else str(model)
-        document = {"model": name, "data": _data_name(data)}
-    return complete(parse_settings({**document, **_plain(options)}))
+        return model if data is None else replace(model, data=_data_name(data))
+    if data is None:
+        raise InputError(
+            "data",
+            expected="a name, a path, examples or a pair (x, labels)",
+            got="nothing",
+            remedy="say what to audit the model on",
+        )
+    given = isinstance(model, nn.Module)
+    name = f"{GIVEN}{type(model).__name__}" if given else str(model)
+    options = dict(options)
+    if _plain_balls(options.get("balls")):
+        # Such a ball without limits says that there are none.
+        options.setdefault("value_range", "none")
+    settings = read_settings({"model": name, "data": _data_name(data), **options})
+    recipes = tuple(_recipe(each, model) for each in settings.attributions)
+    return replace(settings, attributions=recipes)
+
+
+def _plain_balls(balls: object) -> bool:
+    listed = balls if isinstance(balls, (list, tuple)) else [balls]
+    return all(isinstance(ball, Ball) for ball in listed)
+
+
+def _recipe(attribution: Attribution, model: Model) -> Attribution:
+    """The attribution without its model, which must be the one that is audited."""
+    bound = getattr(attribution, "model", None)
+    if bound is None:
+        return attribution
+    own = bound.model if isinstance(bound, Classifier) else bound
+    if own is not model:
+        raise InputError(
+            f"attribution {attribution.name}",
+            expected="one of the audited model, or a recipe",
+            got=f"one of another {type(own).__name__}",
+            remedy="leave its model out: the audit gives it the one that is audited",
+        )
+    return attribution.recipe()
 
 
 def ranged(settings: AuditSettings, data: Data | None, samples: Samples) -> AuditSettings:
-    """``settings`` with the range of the data in cubes that have none, if they ask for it.
+    """``settings`` with the range of the data in balls that could use one, if they ask for it.
 
     Known is that of images from :mod:`attribound.data`, which are in [0, 1]; tensors of a
     program and rows of features may have any value.
@@ -93,11 +118,7 @@ def ranged(settings: AuditSettings, data: Data | None, samples: Samples) -> Audi
     images = not isinstance(data, tuple) and len(samples.examples.shape) == 3
     if settings.value_range != "data" or not images:
         return settings
-    balls = tuple(
-        replace(each, low=0.0, high=1.0) if each.norm == "linf" and each.unlimited else each
-        for each in settings.balls
-    )
-    return replace(settings, balls=balls)
+    return replace(settings, balls=tuple(ball.ranged(0.0, 1.0) for ball in settings.balls))
 
 
 def own_copy(model: nn.Module) -> nn.Module:
@@ -147,32 +168,6 @@ def subject_of(settings: AuditSettings, module: nn.Module | None) -> Subject:
     if settings.model.startswith(GIVEN):
         raise _not_given("model", "a name, a factory or a file", settings.model)
     return Subject.load(settings)
-
-
-def ball_settings(balls: Iterable[LpBall]) -> tuple[BallSettings, ...]:
-    """Balls as settings: those of one norm and range together."""
-    radii: dict[tuple[float, float | None, float | None], list[float]] = {}
-    for ball in balls:
-        radii.setdefault((ball.p, ball.low, ball.high), []).append(ball.epsilon)
-    return tuple(
-        BallSettings(f"l{p:g}", tuple(epsilons), low, high)
-        for (p, low, high), epsilons in radii.items()
-    )
-
-
-def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options with balls given as such made settings; one alone is a list of one."""
-    plain = dict(options)
-    balls, attributions = plain.get("balls"), plain.get("attributions")
-    if isinstance(balls, LpBall):
-        balls = (balls,)
-    if isinstance(balls, Sequence) and balls and all(isinstance(b, LpBall) for b in balls):
-        plain["balls"] = ball_settings(balls)
-        # Such a ball without limits says that there are none.
-        plain.setdefault("value_range", "none")
-    if isinstance(attributions, str):
-        plain["attributions"] = (attributions,)
-    return plain
 
 
 def _not_given(subject: str, expected: str, name: str) -> InputError:

@@ -1,0 +1,77 @@
+"""The bounds of some samples in several balls, under every claim that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from torch import Tensor
+
+from attribound.basics.errors import AttriboundError
+from attribound.bounding.method import Method, Question
+from attribound.results import Bound
+
+Record = dict[str, Any]
+_ANGLE_TOLERANCE = 1e-4  # rounding, as for attribound.validate
+
+
+def prepared(questions: Sequence[Question], methods: Sequence[Method]) -> None:
+    """Let methods answer the questions about all balls together where that saves work."""
+    for method in methods:
+        if not method.may_not_apply:
+            method.prepare(questions)
+
+
+def bound_records(question: Question, methods: Sequence[Method]) -> list[list[Record]]:
+    """The bounds of each sample, a record a claim.
+
+    A claim that cannot be made here (a certificate of a network that has none, a
+    calibration for something else) says why in its status; the others are not touched.
+    """
+    by_claim = [_records(question, method) for method in methods]
+    return [list(records) for records in zip(*by_claim, strict=True)]
+
+
+def _records(question: Question, method: Method) -> list[Record]:
+    count = len(question.x)
+    claim = method.claim.name
+    try:
+        bound = question.bound(method)
+    except AttriboundError as error:
+        if not method.may_not_apply:
+            raise
+        return [{"claim": claim, "status": f"does not apply: {error}"} for _ in range(count)]
+    records = unstacked(_columns(bound))
+    for record, status, source in zip(records, bound.status, bound.source, strict=True):
+        record["claim"] = claim
+        record["status"] = str(status)
+        record["source"] = source
+        record["seconds"] = question.seconds[method] / count
+    return records
+
+
+def _columns(bound: Bound) -> dict[str, Tensor]:
+    return {
+        "euclidean": bound.euclidean,
+        "cosine": bound.cosine,
+        "degrees": bound.degrees,
+        "xi_lower": bound.xi.lower,
+        "xi_upper": bound.xi.upper,
+        "products": bound.products,
+    }
+
+
+def unstacked(columns: dict[str, Tensor]) -> list[Record]:
+    """Tensors of one value a sample as one record a sample."""
+    lists = [cast("list[object]", column.detach().cpu().tolist()) for column in columns.values()]
+    return [dict(zip(columns, values, strict=True)) for values in zip(*lists, strict=True)]
+
+
+def mark_exceeded(bounds: Sequence[Record], strongest: Record | None) -> None:
+    """Say of each bound whether the strongest attack exceeded it: as :class:`Validation` does."""
+    if strongest is None:
+        return
+    for bound in bounds:
+        if bound.get("euclidean") is not None:
+            bound["exceeded"] = strongest["deviation"] > bound["euclidean"]
+            bound["degrees_exceeded"] = strongest["degrees"] > bound["degrees"] + _ANGLE_TOLERANCE

@@ -1,0 +1,134 @@
+"""The rows of one attribution in one ball, as columns of numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from attribound.results import claim_named, claims
+
+Numbers = npt.NDArray[np.float64]
+_KEY = ("attribution", "ball", "epsilon")
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """The samples of one attribution and ball, sorted, those with an error included.
+
+    Numbers are aligned with the samples, NaN where there is none.
+    """
+
+    attribution: str
+    ball: str
+    epsilon: float
+    rows: pa.Table
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def samples(self) -> list[int]:
+        """Their indices in the data."""
+        found: list[int] = self.rows["sample"].to_pylist()
+        return found
+
+    @property
+    def errors(self) -> list[str | None]:
+        """Why a sample could not be measured; None if it was."""
+        found: list[str | None] = self.rows["error"].to_pylist()
+        return found
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The names of the claims that were made, the weakest promise first."""
+        found = {record["claim"] for row in self._bounds for record in row}
+        known = [each.name for each in claims()]
+        foreign = sorted(found - {*known})  # of a module that is not imported here
+        return tuple(name for name in (*known, *foreign) if name in found)
+
+    @property
+    def attacks(self) -> tuple[str, ...]:
+        """The names of the attacks that were made."""
+        return tuple(dict.fromkeys(each["attack"] for row in self._attacks for each in row))
+
+    def numbers(self, column: str) -> Numbers:
+        """A column of the samples."""
+        values: Numbers = pc.cast(self.rows[column], pa.float64()).to_numpy().astype(np.float64)
+        return values
+
+    def strongest(self, field: str) -> Numbers:
+        """A field of the strongest attack of each sample."""
+        return self._struct("strongest", field)
+
+    def fidelity(self, field: str) -> Numbers:
+        """A field of the comparison with the network that a smooth copy stands for."""
+        return self._struct("fidelity", field)
+
+    def bound(self, claim: str, field: str = "euclidean") -> Numbers:
+        """A field of the bounds under a claim."""
+        return _aligned(self._bounds, "claim", claim, field)
+
+    def bound_texts(self, claim: str, field: str) -> list[str | None]:
+        """The same for a field of texts."""
+        return [_found(row, "claim", claim).get(field) for row in self._bounds]
+
+    def exceeded(self, claim: str) -> npt.NDArray[np.bool_]:
+        """Where an attack went beyond the bound under a claim."""
+        return np.nan_to_num(self.bound(claim, "exceeded")).astype(bool)
+
+    def attack(self, name: str, field: str = "deviation") -> Numbers:
+        """A field of one attack."""
+        return _aligned(self._attacks, "attack", name, field)
+
+    def repeats(self, name: str) -> list[list[dict[str, Any]]]:
+        """Of each sample every repeat of one attack."""
+        return [_found(row, "attack", name).get("repeats") or [] for row in self._attacks]
+
+    @cached_property
+    def _bounds(self) -> list[list[dict[str, Any]]]:
+        found: list[list[dict[str, Any]]] = self.rows["bounds"].to_pylist()
+        return found
+
+    @cached_property
+    def _attacks(self) -> list[list[dict[str, Any]]]:
+        found: list[list[dict[str, Any]]] = self.rows["attacks"].to_pylist()
+        return found
+
+    def _struct(self, column: str, field: str) -> Numbers:
+        inner = pc.struct_field(self.rows[column], field)
+        values: Numbers = pc.cast(inner, pa.float64()).to_numpy().astype(np.float64)
+        return values
+
+
+def cells(rows: pa.Table) -> list[Cell]:
+    """The rows of a run, one cell per attribution, ball and radius, in that order."""
+    keys = rows.select(list(_KEY)).group_by(list(_KEY), use_threads=False).aggregate([])
+    found = []
+    for key in sorted(keys.to_pylist(), key=lambda row: tuple(row[name] for name in _KEY)):
+        mask = None
+        for name in _KEY:
+            same = pc.equal(rows[name], pa.scalar(key[name]))
+            mask = same if mask is None else pc.and_(mask, same)
+        chosen = rows.filter(mask)
+        found.append(Cell(key["attribution"], key["ball"], key["epsilon"], chosen))
+    return found
+
+
+def title_of(claim: str) -> str:
+    """What people call a claim; its name if its module is not imported here."""
+    return claim_named(claim).title if claim in {each.name for each in claims()} else claim
+
+
+def _found(records: list[dict[str, Any]], key: str, name: str) -> dict[str, Any]:
+    return next((record for record in records if record[key] == name), {})
+
+
+def _aligned(rows: list[list[dict[str, Any]]], key: str, name: str, field: str) -> Numbers:
+    values = [_found(row, key, name).get(field) for row in rows]
+    return np.array([np.nan if value is None else float(value) for value in values])
