@@ -18,18 +18,14 @@ from torch import Tensor
 
 import attribound as ab
 from attribound.auditing.engines import LocalEngine
-from attribound.auditing.settings import BallSettings, IGSettings
 from attribound.auditing.sources import chosen
 from attribound.auditing.store import is_run
 from attribound.data import Examples
 from attribound.report import console, write_html
 
 MODEL, DATA = "zoo:fashion-mnist/at-mlp", "fashion-mnist-sample"
-IG = IGSettings(steps=5, quadrature="midpoint", label="IG, 5 midpoints")
-BALLS = (
-    BallSettings("l2", (0.05, 0.1)),
-    BallSettings("linf", (0.005,), low=0, high=1),
-)
+IG = ab.IntegratedGradients(steps=5, quadrature="midpoint", label="IG, 5 midpoints")
+BALLS = (ab.L2Ball(0.05), ab.L2Ball(0.1), ab.LinfBall(0.005, low=0, high=1))
 
 
 def others(sample: Examples, audited: int) -> Tensor:
@@ -45,8 +41,8 @@ def calibrate(folder: Path, audited: int) -> int:
     x = sample.read(others(sample, audited))
     model = ab.zoo.load(MODEL.removeprefix("zoo:"))
     folder.mkdir(parents=True, exist_ok=True)
-    for number, ball in enumerate(ball for each in BALLS for ball in each.balls):
-        ab.calibrate(IG.factory(model), x, ball).save(folder / f"{number}.json")
+    for number, ball in enumerate(BALLS):
+        ab.calibrate(IG.of(model), x, ball).save(folder / f"{number}.json")
     return len(x)
 
 
@@ -68,7 +64,7 @@ def main(out: Path = Path("runs/demo"), audited: int = 20) -> None:
         attributions=[IG],
         balls=BALLS,
         protocol="strong",
-        calibration=str(calibrations),
+        calibrated=ab.Calibrated(str(calibrations)),
         batch=5,
         maps="all",
         engine=LocalEngine(workers=os.cpu_count() or 1),

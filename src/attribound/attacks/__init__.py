@@ -7,6 +7,7 @@ from attribound.attacks.attack import (
     OnlyIn,
     Repeated,
     SearchAttack,
+    furthest,
     judge,
 )
 from attribound.attacks.attribution_ascent import AttributionAscent
@@ -38,6 +39,7 @@ __all__ = [
     "SearchAttack",
     "Targeted",
     "TopK",
+    "furthest",
     "judge",
     "usual_k",
 ]

@@ -8,25 +8,28 @@ import shlex
 import sys
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from attribound.attributions import Attribution
+from attribound.auditing import Protocol, read_settings, summarise, totals
 from attribound.auditing.audit import audit as run_audit
 from attribound.auditing.engines import Engine, LocalEngine, RayEngine
 from attribound.auditing.manifest import Manifest
-from attribound.auditing.settings import CLAIMS, parse_settings
 from attribound.auditing.store import Run, is_run
-from attribound.auditing.summary import Summary, summarise, totals
+from attribound.auditing.summary import Summary
 from attribound.basics.errors import InputError
 from attribound.basics.toml_files import read_toml
 from attribound.basics.whole_files import StorageError
 from attribound.report import console as table_of
+from attribound.results import claim_named, claims
+from attribound.values import changed, names, parse_text
 
-BROKEN, FAILED, NOT_STORED, INTERRUPTED = 1, 3, 4, 130
+CLAIMS = ", ".join(each.name for each in claims() if each.method is not None)
+EXCEEDED, FAILED, NOT_STORED, INTERRUPTED = 1, 3, 4, 130
 _WIDE = 160  # a file or a pipe has no width to fit
 #: Shown below the options.
 EXIT_CODES = (
@@ -50,27 +53,29 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
     ] = None,
     attribution: Annotated[
         list[str] | None,
-        typer.Option(help="ig, ig:steps=50, saliency, ... Several: give it again."),
+        typer.Option(
+            help=f"{', '.join(names(Attribution))}, MODULE:CLASS; ig:steps=50. Several: again."
+        ),
     ] = None,
-    norm: Annotated[
-        list[str] | None, typer.Option(help="l2, linf, l1 or lP; several: l2,linf.")
+    ball: Annotated[
+        list[str] | None,
+        typer.Option(help="l2, linf:low=0,high=1, lp:p=3, MODULE:CLASS. Several: again."),
     ] = None,
     eps: Annotated[
         list[str] | None,
-        typer.Option(help="Radii, e.g. 0.05,0.1; once for all norms, or once for each."),
-    ] = None,
-    low: Annotated[
-        float | None,
-        typer.Option(help="Least value of a feature; default: 0 for images in linf balls."),
-    ] = None,
-    high: Annotated[
-        float | None, typer.Option(help="Largest value of a feature; default: likewise 1.")
+        typer.Option(help="Radii, e.g. 0.05,0.1; once for all balls, or once for each."),
     ] = None,
     claim: Annotated[
         list[str] | None,
-        typer.Option(help=f"Of {', '.join(CLAIMS)}; several with commas."),
+        typer.Option(help=f"{CLAIMS}, MODULE:CLASS; with settings: mean_value:shells=8."),
     ] = None,
-    protocol: Annotated[str | None, typer.Option(help="quick, paper or strong.")] = None,
+    attack: Annotated[
+        list[str] | None,
+        typer.Option(help="pgd, ascent:steps=20, MODULE:CLASS, ... in place of the protocol's."),
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help=f"{', '.join(names(Protocol))}, or MODULE:CLASS.")
+    ] = None,
     smooth: Annotated[
         float | None, typer.Option(help="Beta of the smooth copy of a ReLU network.")
     ] = None,
@@ -79,7 +84,8 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         Path | None, typer.Option(help="Settings in TOML, or run.json of another run.")
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Any setting: batch=32, device=cuda.")
+        list[str] | None,
+        typer.Option("--set", help="PATH=VALUE: batch=32, mean_value.shells=8, balls.0.low=0."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the run; default: a new one in runs/.")
@@ -98,7 +104,7 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
     gpus: Annotated[float, typer.Option(help="Of each Ray worker.")] = 0,
     fail_on: Annotated[
         list[str] | None,
-        typer.Option(help="Exit code 1 if an attack exceeded this claim; adjusted counts, too."),
+        typer.Option(help="Exit code 1 if an attack exceeded this claim."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[
@@ -120,14 +126,15 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         "limit": limit,
         "skip": skip,
         "attributions": attribution,
-        "balls": _balls(norm, eps, low, high, _list(document.get("balls"))),
-        "claims": claim and [_claim(each) for each in _listed(claim)],
+        "balls": _balls(ball, eps, _list(document.get("balls"))),
+        "claims": _values(claim),
+        "attacks": _values(attack),
         "protocol": protocol,
         "smooth": smooth,
         "seed": seed,
     }
     document |= {name: value for name, value in given.items() if value is not None}
-    document |= dict(_assignment(each) for each in settings or ())
+    document = changed(document, settings or ())
     if not {"model", "data"} <= {*document}:
         raise InputError(
             "what to audit",
@@ -135,8 +142,8 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
             got=f"--resume, but no run in {folder}" if resume else "not both",
             remedy="try --model zoo:fashion-mnist/at-mlp --data fashion-mnist-sample --limit 16",
         )
-    chosen = parse_settings(document)
-    watched = [_claim(each) for each in _listed(fail_on)]
+    chosen = read_settings(document)
+    watched = [claim_named(each).name for each in _values(fail_on) or ()]
     console = False if quiet or as_json else Console(stderr=True)
     try:
         run = run_audit(
@@ -152,11 +159,11 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
     except StorageError as error:
         typer.echo(f"attribound: {error}\n{_how_to_resume(folder)}", err=True)
         raise typer.Exit(NOT_STORED) from error
-    summaries = summarise(run.table())
+    summaries = summarise(run.rows())
     _report(run, summaries, quiet=quiet, as_json=as_json)
-    broken = totals(summaries)
-    if any((share := broken.get(each)) is not None and share.count for each in watched):
-        raise typer.Exit(BROKEN)
+    exceeded = totals(summaries)
+    if any((share := exceeded.get(each)) is not None and share.count for each in watched):
+        raise typer.Exit(EXCEEDED)
     if any(summary.errors for summary in summaries):
         raise typer.Exit(FAILED)
 
@@ -173,39 +180,36 @@ def _document(config: Path | None, resumed: Path | None) -> dict[str, Any]:
 
 
 def _balls(
-    norms: Sequence[str] | None,
-    radii: Sequence[str] | None,
-    low: float | None,
-    high: float | None,
-    before: Sequence[Any] = (),
+    texts: Sequence[str] | None, eps: Sequence[str] | None, before: Sequence[Any] = ()
 ) -> list[dict[str, Any]] | None:
-    """One entry for each norm, with its own radii or the only ones.
+    """A table for each ball, with its own radii or the only ones.
 
-    Radii without norms are for those of ``before``, the settings of a file, if there are any.
+    Radii without balls are for those of ``before``, the settings of a file, if there are any.
     """
-    if not norms and not radii:
-        if low is not None or high is not None:
-            raise InputError(
-                "--low and --high",
-                expected="a ball that they limit",
-                got="neither --norm nor --eps",
-                remedy="give --norm and --eps",
-            )
+    if not texts and not eps:
         return None
-    tables = [each for each in before if isinstance(each, dict)]
-    norms = norms or list(dict.fromkeys(str(each.get("norm", "l2")) for each in tables))
-    names, lists = _listed(norms) or ["l2"], [_radii(each) for each in radii or ["0.1"]]
-    if len(lists) not in (1, len(names)):
+    balls = [parse_text(text) for text in texts or ()] or _shapes(before) or [{"kind": "l2"}]
+    lists = [_radii(each) for each in eps or ["0.1"]]
+    if len(lists) not in (1, len(balls)):
         raise InputError(
             "--eps",
-            expected=f"once for all norms, or {len(names)} times, once for each",
+            expected=f"once for all balls, or {len(balls)} times, once for each",
             got=f"{len(lists)} times",
-            remedy="write several radii of one norm as --eps 0.05,0.1",
+            remedy="write several radii of one ball as --eps 0.05,0.1",
         )
-    both = zip_longest(names, lists, fillvalue=lists[0])
-    return [
-        {"norm": name, "epsilons": epsilons, "low": low, "high": high} for name, epsilons in both
-    ]
+    each = lists if len(lists) == len(balls) else lists * len(balls)
+    return [{"epsilon": radii, **ball} for ball, radii in zip(balls, each, strict=True)]
+
+
+def _shapes(balls: Sequence[Any]) -> list[dict[str, Any]]:
+    """The balls of a file without their radii, each once."""
+    tables = [parse_text(each) if isinstance(each, str) else each for each in balls]
+    found: list[dict[str, Any]] = []
+    for table in tables:
+        shape = {name: value for name, value in table.items() if name != "epsilon"}
+        if shape not in found:
+            found.append(shape)
+    return found
 
 
 def _list(value: object) -> list[Any]:
@@ -213,9 +217,12 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _listed(values: Sequence[str] | None) -> list[str]:
-    """What was given again and again, or with commas."""
-    return [each.strip() for text in values or () for each in text.split(",")]
+def _values(texts: Sequence[str] | None) -> list[str] | None:
+    """What was given again and again; names without settings also with commas."""
+    if texts is None:
+        return None
+    split = [[text] if ":" in text else text.split(",") for text in texts]
+    return [each.strip() for several in split for each in several]
 
 
 def _radii(text: str) -> list[float]:
@@ -225,27 +232,6 @@ def _radii(text: str) -> list[float]:
         raise InputError(
             "--eps", expected="numbers with commas", got=repr(text), remedy="write e.g. 0.05,0.1"
         ) from error
-
-
-def _assignment(text: str) -> tuple[str, Any]:
-    """``batch=32``; the value is JSON, or a text as it stands."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise InputError("--set", expected="NAME=VALUE", got=text, remedy="write e.g. batch=32")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
-
-
-def _claim(text: str) -> str:
-    name = text.replace("-", "_")
-    known = (*CLAIMS, "adjusted")
-    if name not in known:
-        raise InputError(
-            "claim", expected=f"one of {', '.join(known)}", got=text, remedy="check the spelling"
-        )
-    return name
 
 
 def _engine(
@@ -284,7 +270,7 @@ def _report(run: Run, summaries: list[Summary], *, quiet: bool, as_json: bool) -
             "finished": run.finished,
             "samples": run.manifest.samples,
             "errors": sum(summary.errors for summary in summaries),
-            "broken": {name: share and vars(share) for name, share in shares.items()},
+            "exceeded": {name: share and vars(share) for name, share in shares.items()},
             "settings": [summary.record() for summary in summaries],
         }
         typer.echo(json.dumps(found, indent=1, allow_nan=False))

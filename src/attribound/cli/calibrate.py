@@ -10,13 +10,15 @@ from typing import Annotated
 
 import typer
 
-from attribound.auditing.calibrating import BASES, FromRun
+from attribound.auditing.calibrating import FromRun
 from attribound.auditing.store import Run
-from attribound.balls import LpBall
+from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.tables import render
 from attribound.basics.whole_files import storing
 from attribound.bounding.calibrated import Calibration
+from attribound.results import claim_named
+from attribound.values import to_spec, to_text
 
 
 def calibrate(
@@ -26,7 +28,7 @@ def calibrate(
         float, typer.Option(help="Probability that a new sample exceeds its bound.")
     ] = 0.05,
     base: Annotated[
-        str, typer.Option(help=f"The bound that is scaled: {' or '.join(BASES)}.")
+        str, typer.Option(help="The claim of the run whose bounds are scaled.")
     ] = "first_order",
     by_class: Annotated[
         bool, typer.Option("--by-class", help="A factor for every predicted class.")
@@ -37,9 +39,9 @@ def calibrate(
 
     Factor times bound then withstands the attacks of that run, for a new sample of the same
     data, with probability 1 - ALPHA. Audit samples of the same part that the run did not take
-    (--skip), with the same protocol: audit ... --set calibration=OUT.
+    (--skip), with the same protocol: audit ... --set calibrated.folder=OUT.
     """
-    method = FromRun(alpha=alpha, base=base.replace("-", "_"), by_class=by_class)
+    method = FromRun(alpha=alpha, base=claim_named(base).name, by_class=by_class)
     found = method(Run.open(run))
     _store(found, out)
     if as_json:
@@ -47,19 +49,19 @@ def calibrate(
         return
     heads = ("attribution", "ball", "class", "samples", "factor", "largest score")
     lines = [
-        (name, _ball(ball), "all" if group is None else group, len(scores), factor, scores[-1])
+        (name, to_text(ball), "all" if group is None else group, len(scores), factor, scores[-1])
         for (name, ball), each in found.items()
         for (group, scores), factor in zip(each.scores.items(), each.factors.values(), strict=True)
     ]
     title = (
-        f"Calibration, claim: calibrated (factor x {method.base.replace('_', '-')} bound holds "
+        f"Calibration, claim: calibrated (factor x {claim_named(method.base)} bound holds "
         f"against the attacks of {run} with probability >= {1 - alpha:.4g})"
     )
     typer.echo(render(title, heads, lines))
-    typer.echo(f"use them: attribound audit ... --set calibration={shlex.quote(str(out))}")
+    typer.echo(f"use them: attribound audit ... --set calibrated.folder={shlex.quote(str(out))}")
 
 
-def _store(found: dict[tuple[str, LpBall], Calibration], folder: Path) -> None:
+def _store(found: dict[tuple[str, Ball], Calibration], folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
             f"--out {folder}",
@@ -71,23 +73,17 @@ def _store(found: dict[tuple[str, LpBall], Calibration], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for number, ((name, ball), each) in enumerate(found.items()):
             plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-            each.save(folder / f"{number:02}-{plain}-l{ball.p:g}-{ball.epsilon:g}.json")
+            shape = re.sub(r"[^a-z0-9.]+", "-", ball.name.lower()).strip("-")
+            each.save(folder / f"{number:02}-{plain}-{shape}-{ball.epsilon:g}.json")
 
 
-def _ball(ball: LpBall) -> str:
-    low, high = ("any" if end is None else f"{end:g}" for end in (ball.low, ball.high))
-    limits = "" if low == high == "any" else f" in [{low}, {high}]"
-    return f"l{ball.p:g} {ball.epsilon:g}{limits}"
-
-
-def _record(key: tuple[str, LpBall], each: Calibration) -> dict[str, object]:
+def _record(key: tuple[str, Ball], each: Calibration) -> dict[str, object]:
     name, ball = key
     return {
         "attribution": name,
-        "norm": f"l{ball.p:g}",
-        "epsilon": ball.epsilon,
+        "ball": to_spec(ball),
         "alpha": each.alpha,
-        "base": each.provenance.claim.name.lower(),
+        "base": each.base.claim.name,
         "factors": [
             {"class": group, "samples": len(each.scores[group]), "factor": _finite(factor)}
             for group, factor in each.factors.items()

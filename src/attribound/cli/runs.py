@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,7 +72,7 @@ def _described(path: Path) -> dict[str, Any]:
         "model": settings.get("model"),
         "data": settings.get("data"),
         "attributions": ", ".join(_attribution(each) for each in settings.get("attributions", ())),
-        "balls": "; ".join(_ball(each) for each in settings.get("balls", ())),
+        "balls": _balls(settings.get("balls", ())),
         "created": manifest.created,
         "state": "finished" if run.finished else f"go on with: {resume}",
         "finished": run.finished,
@@ -83,9 +83,12 @@ def _attribution(settings: dict[str, Any]) -> str:
     return str(settings.get("label") or settings.get("kind"))
 
 
-def _ball(settings: dict[str, Any]) -> str:
-    radii = ", ".join(f"{epsilon:g}" for epsilon in settings.get("epsilons", ()))
-    return f"{settings.get('norm')} {radii}"
+def _balls(settings: Sequence[dict[str, Any]]) -> str:
+    """Radii by kind, e.g. ``l2 0.05, 0.1; linf 0.01``."""
+    radii: dict[str, list[str]] = {}
+    for ball in settings:
+        radii.setdefault(str(ball.get("kind")), []).append(f"{ball.get('epsilon'):g}")
+    return "; ".join(f"{kind} {', '.join(each)}" for kind, each in radii.items())
 
 
 def _print(found: list[dict[str, Any]]) -> None:

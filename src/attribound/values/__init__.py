@@ -3,6 +3,7 @@
 from attribound.values.assigning import changed
 from attribound.values.fields import NO_SETTING
 from attribound.values.foreign import fingerprints
+from attribound.values.parsing import parse_text
 from attribound.values.registry import class_of, name_of, names, register
 from attribound.values.text import spec_text, to_text
 from attribound.values.value import Record, Value, from_spec, to_spec
@@ -17,6 +18,7 @@ __all__ = [
     "from_spec",
     "name_of",
     "names",
+    "parse_text",
     "register",
     "spec_text",
     "to_spec",

@@ -60,9 +60,15 @@ def names(kind: type = object) -> tuple[str, ...]:
 
 
 def name_of(kind: type) -> str:
-    """The short name of a class, or ``module:Class``; of a record, which needs none, ``Class``."""
-    named = _names.get(kind)
-    return named or (_place(kind) if getattr(kind, "kinded", True) else kind.__name__)
+    """The short name of a class of this library, ``module:Class`` of any other.
+
+    What is stored must be found again by a process that has not imported a user's module yet.
+    A record, which needs no name to be found, is called ``Class``.
+    """
+    if not getattr(kind, "kinded", True):
+        return kind.__name__
+    ours = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+    return _names.get(kind, _place(kind)) if ours else _place(kind)
 
 
 def class_of(name: str, kind: type) -> Any:
