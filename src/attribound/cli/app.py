@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from attribound.basics.errors import AttriboundError
-from attribound.cli import audit, calibrate, compare, paper, report, runs, train, zoo
+from attribound.cli import audit, calibrate, compare, report, runs, train, zoo
 
 UNUSABLE = 2
 INTERRUPTED = 130
@@ -67,5 +67,4 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("runs")(runs.runs)
-app.command("paper")(paper.paper)
 app.add_typer(zoo.app, name="zoo")

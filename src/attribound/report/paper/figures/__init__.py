@@ -1,5 +1,0 @@
-"""The paper's figures: PNG and PDF from runs and small stored measurements."""
-
-from attribound.report.paper.figures.items import ITEMS
-
-__all__ = ["ITEMS"]

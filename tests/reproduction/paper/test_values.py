@@ -1,0 +1,65 @@
+"""The transcription of the paper's tables."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from reproduction.paper.values import FILE, RADII, printed, radius
+import paper_transcription as transcription
+from shared import BESIDE, needed
+
+SOURCE = BESIDE.parent / "paper" / "wang-kong-cvpr-2023.tex"
+
+
+def test_the_shipped_values_are_those_in_the_papers_source() -> None:
+    source = needed(SOURCE, "the paper's source lies beside the project")
+    assert json.loads(FILE.read_text()) == transcription.tables(source)
+
+
+def test_the_comparison_sees_one_wrong_digit(tmp_path) -> None:
+    source = needed(SOURCE, "the paper's source lies beside the project").read_text()
+    assert source.count("0.5271&2.8374") == 1
+    changed = tmp_path / "paper.tex"
+    changed.write_text(source.replace("0.5271&2.8374", "0.5272&2.8374"))
+    assert json.loads(FILE.read_text()) != transcription.tables(changed)
+
+
+@pytest.mark.parametrize(
+    ("table", "place", "model", "column", "value"),
+    [  # read by eye
+        ("table2", "cifar10/l2/0.1/saliency", "trades-igr", "adjusted", 0.34),
+        ("table2", "cifar10/linf/0.1/ig", "trades-igr", "bound_degrees", 35.00),
+        ("table3", "mnist/l2/0.05/ig", "art", "outside", 6.00),
+        ("table3", "cifar10/l2/0.1/ig", "trades", "attack", 0.0264),
+        ("table4", "fashion-mnist/linf/0.05/ig", "ig-norm", "bound", 0.8819),
+        ("table4", "mnist/linf/0.05/ig", "at", "kendall", 0.1846),
+        ("table5", "cifar10/linf/8/255/ig", "advaat", "gap", 0.1513),
+        ("table5", "mnist/l2/0.2/ig", "trades", "gap", 0.0104),
+        ("table6", "cifar10/l2/0.1/input_x_gradient", "art", "bound_degrees", 6.06),
+        ("table7", "cifar10/l2/0.3/ig", "art", "adjusted", 1.1420),
+        ("table8", "mnist/linf/0.01/ig", "at", "attack", 0.0556),
+        ("table8", "cifar10/linf/8/255/ig", "trades-igr", "bound_degrees", 10.3668),
+        ("table9", "flowers17/l2/0.1/ig", "at", "outside", 2.17),
+        ("table10", "imagenet/linf/8/255/ig", "ce", "attack_degrees", 3.8227),
+    ],
+)
+def test_single_values(table, place, model, column, value) -> None:
+    assert printed(table, place, model)[column] == value
+
+
+def test_what_the_paper_does_not_print_is_empty() -> None:
+    assert printed("table3", "mnist/l2/0.05/ig", "ce") == {}
+    assert printed("table3", "mnist/l2/0.3/ig", "at") == {}
+
+
+def test_radii_are_those_of_the_tables() -> None:
+    stored = json.loads(FILE.read_text())
+    found: dict[str, dict[str, set[str]]] = {}
+    for table in stored.values():
+        for place in table:
+            data, norm, epsilon = place.rpartition("/")[0].split("/", 2)
+            found.setdefault(data, {}).setdefault(norm, set()).add(epsilon)
+    assert found == {d: {n: set(r) for n, r in each.items()} for d, each in RADII.items()}
+    assert radius("8/255") == 8 / 255

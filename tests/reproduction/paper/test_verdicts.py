@@ -1,0 +1,174 @@
+"""Verdicts on the paper's claims, by runs in which they hold and runs in which they do not."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from reproduction.paper.correlation import rank_correlation
+from reproduction.paper.items import RunSpec
+from reproduction.paper.judging import FAILS, HERE, HOLDS, UNKNOWN
+from reproduction.paper.records import MEASUREMENTS
+from reproduction.paper.verdicts import ITEM, make, verdicts
+import paper_made as made
+
+
+def audits(strength: float, data: str = "mnist", models=("at",)) -> dict[RunSpec, pa.Table]:
+    specs = [RunSpec(data, m, kind) for m in models for kind in ("paper", "strong")]
+    return {spec: made.audit(spec, strength=strength, seed=i // 2) for i, spec in enumerate(specs)}
+
+
+def jacobian(**changes: float) -> pa.Table:
+    row = {
+        "sample": 1,
+        "features": 4,
+        "xi": 1.0,
+        "theorem_2": 1.5,
+        "corollary_1": 2.0,
+        "certificate": 1.2,
+        **{f"{m}_{w}": 1.0 for m in "jp" for w in ("dominant", "largest", "mass")},
+    }
+    return pa.Table.from_pylist([{**row, **changes}], schema=MEASUREMENTS["jacobian"].schema)
+
+
+def eta(share: float) -> pa.Table:
+    sizes = {"deviation": 1.0, "attribution_norm": 5.0}
+    rows = [
+        {"sample": i, "epsilon": 0.1, "by": by, "eta": factor * share, **sizes}
+        for i in range(3)
+        for by, factor in (("random", 1.0), ("ascent", 4.0))
+    ]
+    return pa.Table.from_pylist(rows, schema=MEASUREMENTS["eta"].schema)
+
+
+def judged(tables: dict[RunSpec, pa.Table]) -> dict[str, str]:
+    return {f"{v.name} {v.attacks}".strip(): v.verdict for v in verdicts(made.MadeRuns(tables))}
+
+
+def test_without_runs_nothing_is_claimed() -> None:
+    assert {*judged({}).values()} == {UNKNOWN}
+
+
+CLAIMS = {
+    "outside-first-order": HOLDS,
+    "adjusted-bounds-all": HERE,
+    "cube-bounds-all": HERE,
+    "means-are-below": HOLDS,
+}
+
+
+def test_weak_attacks_leave_all_bounds_standing() -> None:
+    found = judged(audits(0.3))
+    # Made-up angles have nothing to do with made-up distances.
+    for claim in ("outside-first-order", "adjusted-bounds-all", "cube-bounds-all"):
+        for protocol in ("paper", "strong"):
+            assert found[f"{claim} {protocol}"] == CLAIMS[claim]
+
+
+def test_strong_attacks_are_shown_to_break_them() -> None:
+    found = judged(audits(2.5))
+    for claim in CLAIMS:
+        for protocol in ("paper", "strong"):
+            assert found[f"{claim} {protocol}"] == FAILS
+
+
+def test_one_sample_beyond_the_bound_is_enough() -> None:
+    """And the text names the cell."""
+    tables = audits(0.3)
+    spec = RunSpec("mnist", "at", "strong")
+    rows = tables[spec].to_pylist()
+    (one,) = [r for r in rows if (r["sample"], r["norm"], r["epsilon"]) == (0, "linf", 0.03)]
+    one["attack_ascent"], one["attack_ascent_label_kept"] = 9.9, True
+    tables[spec] = pa.Table.from_pylist(rows, schema=tables[spec].schema)
+    (found,) = [
+        v
+        for v in verdicts(made.MadeRuns(tables))
+        if (v.name, v.attacks) == ("cube-bounds-all", "strong")
+    ]
+    assert found.verdict == FAILS
+    assert found.text.startswith("exceeded in 1 of 3 cells")
+    assert "mnist/at, linf 0.03" in found.text
+    assert found.n == 3 * (made.SAMPLES - 1)
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_our_own_bound_is_judged_too_in_both_norms(norm) -> None:
+    tables = audits(0.3)
+    assert judged(tables)["mean-value-bounds-all strong"] == HERE
+    spec = RunSpec("mnist", "at", "strong")
+    rows = tables[spec].to_pylist()
+    changed = [{**row, "mean_value": 1e-9} if row["norm"] == norm else row for row in rows]
+    tables[spec] = pa.Table.from_pylist(changed, schema=tables[spec].schema)
+    assert judged(tables)["mean-value-bounds-all strong"] == FAILS
+
+
+def test_a_label_that_flipped_does_not_count() -> None:
+    tables = audits(0.3)
+    spec = RunSpec("mnist", "at", "strong")
+    rows = tables[spec].to_pylist()
+    for row in rows:
+        row["attack_ascent"], row["attack_ascent_label_kept"] = 9.9, False
+    tables[spec] = pa.Table.from_pylist(rows, schema=tables[spec].schema)
+    assert judged(tables)["cube-bounds-all strong"] == HERE
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "verdict"),
+    [
+        ({}, "diagonal", HERE),
+        ({"p_dominant": 0.99}, "diagonal", FAILS),
+        ({}, "tighter-than-corollary", HERE),
+        ({"theorem_2": 2.01}, "tighter-than-corollary", FAILS),
+    ],
+)
+def test_jacobians_are_judged_by_every_sample(changes, name, verdict) -> None:
+    one, other = (RunSpec("mnist", model, "jacobian") for model in ("at", "ce"))
+    assert judged({one: jacobian(), other: jacobian(**changes)})[name] == verdict
+
+
+def test_eta_is_compared_with_the_deviation_at_random_points_and_attacks() -> None:
+    found = judged({RunSpec("mnist", "at", "eta"): eta(0.05)})
+    assert found["negligible-remainder paper"] == HOLDS
+    assert found["negligible-remainder strong"] == FAILS
+
+
+def test_cube_to_ball_uses_slopes_at_different_radii() -> None:
+    spec = RunSpec("mnist", "at", "paper")
+    rows = made.audit(spec).to_pylist()
+    for row in rows:
+        row["first_order"] = row["epsilon"] * (5.0 if row["norm"] == "linf" else 1.0)
+    table = pa.Table.from_pylist(rows, schema=made.audit(spec).schema)
+    (found,) = [v for v in verdicts(made.MadeRuns({spec: table})) if v.name == "cube-to-ball"]
+    assert found.numbers["mnist"]["ours"] == {"at": pytest.approx(25)}
+    assert found.verdict == HOLDS
+    assert "mnist: 25-25 (paper 17-62)" in found.text
+
+
+def test_the_papers_own_ranges_are_those_we_read_off(tmp_path) -> None:
+    """Errata 16: (T_inf / T_2)^2 of 17-62, 16-31 and 5-10."""
+    make(made.MadeRuns(audits(0.5)), tmp_path)
+    stored = json.loads((tmp_path / "verdicts.json").read_text())
+    (text,) = [each["text"] for each in stored if each["name"] == "cube-to-ball"]
+    assert all(f"(paper {r})" in text for r in ("17-62", "16-31", "5-10"))
+
+
+def test_files_are_written_with_every_claim(tmp_path) -> None:
+    paths = ITEM.make(made.MadeRuns(audits(0.5)), tmp_path)
+    assert [path.name for path in paths] == ["verdicts.md", "verdicts.json"]
+    stored = json.loads(paths[1].read_text())
+    lines = paths[0].read_text().splitlines()
+    assert len(lines) == 2 + len(stored) == 18
+    assert {line.count("|") for line in lines} == {6}, "a bar in a text would end its cell"
+
+
+def test_rank_correlation_by_all_permutations() -> None:
+    assert rank_correlation([(1, 1), (2, 2), (3, 3)]) is None
+    assert rank_correlation([(1, 5)] * 6) is None
+    assert rank_correlation([(1, 2), (2, float("nan")), (3, 4), (4, 5)]) is None
+    rho, p, n = rank_correlation([(i, i * i) for i in range(5)])
+    assert (rho, p, n) == (pytest.approx(1), pytest.approx(2 / 120), 5)
+    many = rank_correlation([(i, -i) for i in range(12)])
+    assert many[0] == pytest.approx(-1)
+    assert many[1] < 1e-6
