@@ -12,14 +12,17 @@ from torch import Tensor
 from attribound import metrics
 from attribound.attacks import Attack
 from attribound.attributions import Attribution
-from attribound.auditing.bounded import Record, unstacked
+from attribound.auditing.bounded import Fields, unstacked
 from attribound.balls import Ball
+from attribound.basics.errors import InputError
 from attribound.basics.tensors import per_example
 from attribound.results import Attacked
 
+_TOLERANCE = 1e-4  # rounding, as for attribound.validate
+
 
 @dataclass(frozen=True, eq=False)
-class Best:
+class Furthest:
     """Of each sample the perturbation that moved its map furthest, and that map."""
 
     delta: Tensor
@@ -54,20 +57,21 @@ class Found:
         best: the perturbations behind ``strongest``, None without attacks.
     """
 
-    records: list[list[Record]]
-    strongest: list[Record | None]
-    best: Best | None
+    records: list[list[Fields]]
+    strongest: list[Fields | None]
+    best: Furthest | None
 
 
 def attack_all(prey: Prey, ball: Ball, attacks: dict[str, Attack]) -> Found:
     """Make every attack; of each sample the one that moved its map furthest is the strongest."""
-    records: list[list[Record]] = [[] for _ in prey.x]
-    strongest: list[Record | None] = [None for _ in prey.x]
-    best: Best | None = None
+    records: list[list[Fields]] = [[] for _ in prey.x]
+    strongest: list[Fields | None] = [None for _ in prey.x]
+    best: Furthest | None = None
     for name, attack in attacks.items():
         start = time.perf_counter()
         found = attack(prey.attribution, prey.x, ball, prey.target)
         seconds = (time.perf_counter() - start) / len(prey.x)
+        _refuse_outside(name, prey, ball, found)
         after = prey.attribution(prey.x + found.delta, prey.target)
         repeats = _repeats(prey, found, after)
         largest = repeats["degrees"].amax(0)
@@ -75,7 +79,7 @@ def attack_all(prey: Prey, ball: Ball, attacks: dict[str, Attack]) -> Found:
         trials = [
             unstacked({key: value[:, i] for key, value in repeats.items()}) for i in range(len(own))
         ]
-        here = Best(found.delta, after, found.deviation, largest)
+        here = Furthest(found.delta, after, found.deviation, largest)
         wins = [True] * len(own) if best is None else (here.deviation > best.deviation).tolist()
         best = here if best is None else _better(best, here)
         for i, record in enumerate(own):
@@ -95,6 +99,19 @@ def attack_all(prey: Prey, ball: Ball, attacks: dict[str, Attack]) -> Found:
             assert most is not None
             most["degrees"] = angle
     return Found(records, strongest, best)
+
+
+def _refuse_outside(name: str, prey: Prey, ball: Ball, found: Attacked) -> None:
+    """Refuse perturbations that no bound speaks of: as :func:`validate` does."""
+    for trial in found.trials or (found,):
+        inside = ball.contains(trial.delta, prey.x, _TOLERANCE)
+        if not inside.all():
+            raise InputError(
+                f"attack {name}",
+                expected=f"perturbations in {ball}",
+                got=f"{int((~inside).sum())} of {len(trial)} outside",
+                remedy="let it project them: ball.project(delta, x)",
+            )
 
 
 def _furthest(prey: Prey, found: Attacked, after: Tensor) -> dict[str, Tensor]:
@@ -131,9 +148,9 @@ def _repeats(prey: Prey, found: Attacked, after: Tensor) -> dict[str, Tensor]:
     }
 
 
-def _better(one: Best, other: Best) -> Best:
+def _better(one: Furthest, other: Furthest) -> Furthest:
     wins = other.deviation > one.deviation
-    return Best(
+    return Furthest(
         delta=torch.where(per_example(wins, one.delta), other.delta, one.delta),
         attacked_map=torch.where(
             per_example(wins, one.attacked_map), other.attacked_map, one.attacked_map

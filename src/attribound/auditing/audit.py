@@ -28,9 +28,10 @@ from attribound.auditing.given import (
     subject_of,
 )
 from attribound.auditing.manifest import Manifest
-from attribound.auditing.measure import Batch, Measured, failed, measure
+from attribound.auditing.measure import Batch, MeasuredBatch, failed, measure
 from attribound.auditing.progress import Watcher, nothing, shown
 from attribound.auditing.settings import AuditSettings
+from attribound.auditing.sources.weights import existing
 from attribound.auditing.store import Run
 from attribound.auditing.subject import Subject
 from attribound.basics.errors import InputError, ModelError
@@ -120,7 +121,7 @@ class Recipe:
     folder: str
     module: nn.Module | None
 
-    def __call__(self) -> Callable[[Batch], Measured]:
+    def __call__(self) -> Callable[[Batch], MeasuredBatch]:
         """The measurement; for a model that changed meanwhile a ``ModelError``."""
         with suppress(OSError):  # another machine may not have this folder
             os.chdir(self.folder)
@@ -165,8 +166,12 @@ def _manifest(subject: Subject, samples: Samples) -> Manifest:
 
 
 def inputs_of(settings: AuditSettings) -> dict[str, str]:
-    """SHA-256 of files and of code of a user's own that the settings only name."""
-    files = [file for method in settings.claims or () for file in method.files()]
+    """SHA-256 of files and of code of a user's own that the settings only name.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    files = [existing(file) for method in settings.claims or () for file in method.files()]
     code = fingerprints(
         settings.attributions, settings.balls, settings.claims, settings.attacks, settings.protocol
     )

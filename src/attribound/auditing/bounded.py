@@ -11,7 +11,8 @@ from attribound.basics.errors import AttriboundError
 from attribound.bounding.method import Method, Question
 from attribound.results import Bound
 
-Record = dict[str, Any]
+#: What is known of one sample, one bound or one attack, by its name in the rows.
+Fields = dict[str, Any]
 _ANGLE_TOLERANCE = 1e-4  # rounding, as for attribound.validate
 
 
@@ -22,7 +23,7 @@ def prepared(questions: Sequence[Question], methods: Sequence[Method]) -> None:
             method.prepare(questions)
 
 
-def bound_records(question: Question, methods: Sequence[Method]) -> list[list[Record]]:
+def bound_records(question: Question, methods: Sequence[Method]) -> list[list[Fields]]:
     """The bounds of each sample, a record a claim.
 
     A claim that cannot be made here (a certificate of a network that has none, a
@@ -32,7 +33,7 @@ def bound_records(question: Question, methods: Sequence[Method]) -> list[list[Re
     return [list(records) for records in zip(*by_claim, strict=True)]
 
 
-def _records(question: Question, method: Method) -> list[Record]:
+def _records(question: Question, method: Method) -> list[Fields]:
     count = len(question.x)
     claim = method.claim.name
     try:
@@ -61,13 +62,13 @@ def _columns(bound: Bound) -> dict[str, Tensor]:
     }
 
 
-def unstacked(columns: dict[str, Tensor]) -> list[Record]:
+def unstacked(columns: dict[str, Tensor]) -> list[Fields]:
     """Tensors of one value a sample as one record a sample."""
     lists = [cast("list[object]", column.detach().cpu().tolist()) for column in columns.values()]
     return [dict(zip(columns, values, strict=True)) for values in zip(*lists, strict=True)]
 
 
-def mark_exceeded(bounds: Sequence[Record], strongest: Record | None) -> None:
+def mark_exceeded(bounds: Sequence[Fields], strongest: Fields | None) -> None:
     """Say of each bound whether the strongest attack exceeded it: as :class:`Validation` does."""
     if strongest is None:
         return

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attribound.attributions import Attribution, Classifier
-from attribound.auditing.fingerprints import data_fingerprint
 from attribound.auditing.measure import Batch
-from attribound.auditing.settings import AuditSettings, read_settings
+from attribound.auditing.settings import AuditSettings, complete, read_settings
 from attribound.auditing.sources import chosen, load_data
 from attribound.auditing.subject import Subject
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
+from attribound.bounding.method import Method
 from attribound.data import Examples
 from attribound.data.examples import InMemory, numbered_classes
+from attribound.values import from_spec, to_spec
 
 #: Names in the settings that stand for objects a program has at hand.
 GIVEN = "given:"
+_AT_ONCE = 256  # examples read together for a fingerprint
 
 Model = AuditSettings | str | nn.Module
 Data = str | Examples | tuple[Tensor, Tensor]
@@ -55,6 +59,20 @@ class Samples:
         return data_fingerprint(self.examples.select(self.indices))
 
 
+def data_fingerprint(examples: Examples) -> str:
+    """``sha256:...`` of the shape, the labels and all values of these examples, in their order.
+
+    Read piece by piece, so that it takes no memory to speak of. Names of data set and
+    classes do not count.
+    """
+    digest = hashlib.sha256(f"{len(examples)} {examples.shape}".encode())
+    digest.update(examples.labels.contiguous().numpy().data)
+    for start in range(0, len(examples), _AT_ONCE):
+        rows = torch.arange(start, min(start + _AT_ONCE, len(examples)))
+        digest.update(examples.read(rows).contiguous().numpy().data)
+    return f"sha256:{digest.hexdigest()}"
+
+
 def settings_of(model: Model, data: Data | None, options: Mapping[str, Any]) -> AuditSettings:
     """The complete settings; what is at hand as an object is named ``given:...`` there.
 
@@ -69,7 +87,8 @@ def settings_of(model: Model, data: Data | None, options: Mapping[str, Any]) -> 
                 got=f"complete ones and {', '.join(options)}",
                 remedy="put these into the settings, by dataclasses.replace",
             )
-        return model if data is None else replace(model, data=_data_name(data))
+        whole = complete(model if data is None else replace(model, data=_data_name(data)))
+        return _usable(whole, model.model)
     if data is None:
         raise InputError(
             "data",
@@ -83,9 +102,29 @@ def settings_of(model: Model, data: Data | None, options: Mapping[str, Any]) -> 
     if _plain_balls(options.get("balls")):
         # Such a ball without limits says that there are none.
         options.setdefault("value_range", "none")
-    settings = read_settings({"model": name, "data": _data_name(data), **options})
+    return _usable(read_settings({"model": name, "data": _data_name(data), **options}), model)
+
+
+def _usable(settings: AuditSettings, model: str | nn.Module) -> AuditSettings:
+    """Settings that say everything: with recipes in them, and no objects beside."""
+    for method in settings.claims or ():
+        _refuse_objects(method)
     recipes = tuple(_recipe(each, model) for each in settings.attributions)
     return replace(settings, attributions=recipes)
+
+
+def _refuse_objects(method: Method) -> None:
+    """Refuse a method that its settings don't make again: the run could not tell it from others."""
+    plain = to_spec(method, whole=True)
+    del plain["kind"]
+    if from_spec(plain, type(method)) != method:
+        raise InputError(
+            f"claim {method.claim.name}",
+            expected="a method that its settings describe",
+            got=f"one with an object in it, {type(method).__name__}",
+            remedy="store it in a file and name that: calibration.save('c.json'), and then "
+            "Calibrated('c.json')",
+        )
 
 
 def _plain_balls(balls: object) -> bool:
@@ -93,7 +132,7 @@ def _plain_balls(balls: object) -> bool:
     return all(isinstance(ball, Ball) for ball in listed)
 
 
-def _recipe(attribution: Attribution, model: Model) -> Attribution:
+def _recipe(attribution: Attribution, model: str | nn.Module) -> Attribution:
     """The attribution without its model, which must be the one that is audited."""
     bound = getattr(attribution, "model", None)
     if bound is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from attribound.basics.errors import InputError
 from attribound.basics.whole_files import store_whole
@@ -133,8 +133,15 @@ def _compare(name: str, stored: object, given: object) -> Iterator[tuple[str, ob
     if isinstance(stored, Mapping) and isinstance(given, Mapping):
         for key in dict.fromkeys((*stored, *given)):
             yield from _compare(f"{name}.{key}", stored.get(key), given.get(key))
+    elif _listed(stored) and _listed(given) and len(stored) == len(given):
+        for number, pair in enumerate(zip(stored, given, strict=True)):
+            yield from _compare(f"{name}.{number}", *pair)
     elif _plain(stored) != _plain(given):
         yield name, stored, given
+
+
+def _listed(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, (list, tuple))
 
 
 def _plain(value: object) -> object:

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from attribound.attacks import judge
 from attribound.attributions import fidelity
-from attribound.auditing.attacked import Best, Found, Prey, attack_all
+from attribound.auditing.attacked import Found, Furthest, Prey, attack_all
 from attribound.auditing.bounded import (
-    Record,
+    Fields,
     bound_records,
     mark_exceeded,
     prepared,
@@ -60,14 +60,14 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredBatch:
     """The rows of a batch (:data:`rows.SCHEMA`) and the maps that are kept of it."""
 
     rows: pa.Table
     maps: pa.Table
 
 
-def measure(subject: Subject, batch: Batch) -> Measured:
+def measure(subject: Subject, batch: Batch) -> MeasuredBatch:
     """Bound and attack every sample of a batch, in all settings.
 
     The same batch gives the same rows, timings aside. A sample that fails does not
@@ -77,22 +77,22 @@ def measure(subject: Subject, batch: Batch) -> Measured:
     Raises:
         KinkError: the model is not smooth, which is no fault of a sample.
     """
-    rows: list[Record] = []
-    maps: list[Record] = []
+    rows: list[Fields] = []
+    maps: list[Fields] = []
     for name in subject.attributions:
         _attempt(subject, name, batch, (rows, maps))
-    return Measured(table(rows, SCHEMA), table(maps, MAPS_SCHEMA))
+    return MeasuredBatch(table(rows, SCHEMA), table(maps, MAPS_SCHEMA))
 
 
-def failed(settings: AuditSettings, batch: Batch, error: str) -> Measured:
+def failed(settings: AuditSettings, batch: Batch, error: str) -> MeasuredBatch:
     """The rows of a batch of which nothing could be measured."""
     names = [each.name for each in settings.attributions]
     rows = [row for name in names for row in _failed(settings, name, batch, error)]
-    return Measured(table(rows, SCHEMA), MAPS_SCHEMA.empty_table())
+    return MeasuredBatch(table(rows, SCHEMA), MAPS_SCHEMA.empty_table())
 
 
 def _attempt(
-    subject: Subject, name: str, batch: Batch, found: tuple[list[Record], list[Record]]
+    subject: Subject, name: str, batch: Batch, found: tuple[list[Fields], list[Fields]]
 ) -> None:
     try:
         rows, maps = _measured(subject, name, batch)
@@ -109,12 +109,12 @@ def _attempt(
     found[1].extend(maps)
 
 
-def _failed(settings: AuditSettings, name: str, batch: Batch, error: str) -> list[Record]:
+def _failed(settings: AuditSettings, name: str, batch: Batch, error: str) -> list[Fields]:
     every = [row for ball in settings.balls for row in _identity(batch, name, ball)]
     return [{**row, "error": error, "bounds": [], "attacks": []} for row in every]
 
 
-def _identity(batch: Batch, name: str, ball: Ball) -> list[Record]:
+def _identity(batch: Batch, name: str, ball: Ball) -> list[Fields]:
     """The columns that are known beforehand."""
     return [
         {
@@ -130,7 +130,7 @@ def _identity(batch: Batch, name: str, ball: Ball) -> list[Record]:
     ]
 
 
-def _measured(subject: Subject, name: str, batch: Batch) -> tuple[list[Record], list[Record]]:
+def _measured(subject: Subject, name: str, batch: Batch) -> tuple[list[Fields], list[Fields]]:
     """Rows and maps of one attribution, all samples at once."""
     settings, attribution = subject.settings, subject.attributions[name]
     methods = settings.claims or ()
@@ -141,8 +141,8 @@ def _measured(subject: Subject, name: str, batch: Batch) -> tuple[list[Record], 
     common = _common(subject, name, batch, prey)
     questions = [Question(attribution, x, ball, target, wanted=methods) for ball in settings.balls]
     prepared(questions, methods)
-    rows: list[Record] = []
-    maps: list[Record] = []
+    rows: list[Fields] = []
+    maps: list[Fields] = []
     for ball, question in zip(settings.balls, questions, strict=True):
         bounds = bound_records(question, methods)
         attacks = {
@@ -171,10 +171,10 @@ def _measured(subject: Subject, name: str, batch: Batch) -> tuple[list[Record], 
     return rows, maps
 
 
-def _common(subject: Subject, name: str, batch: Batch, prey: Prey) -> list[Record]:
+def _common(subject: Subject, name: str, batch: Batch, prey: Prey) -> list[Fields]:
     """What is the same in all balls: predictions, and how faithful a smooth copy is."""
     lengths = norm(prey.clean).tolist()
-    rows: list[Record] = [
+    rows: list[Fields] = [
         {
             "scores": prey.clean[0].numel(),
             "prediction": guess,
@@ -231,7 +231,7 @@ def _refuse_nan(value: Any, where: str) -> None:
         )
 
 
-def _maps(settings: AuditSettings, rows: list[Record], prey: Prey, best: Best) -> list[Record]:
+def _maps(settings: AuditSettings, rows: list[Fields], prey: Prey, best: Furthest) -> list[Fields]:
     """Inputs and maps of all samples, or of those that moved most, turned most, and typically."""
     if settings.maps == "none":
         return []
@@ -240,7 +240,7 @@ def _maps(settings: AuditSettings, rows: list[Record], prey: Prey, best: Best) -
         order = best.deviation.argsort(stable=True).tolist()
         turned = int(best.degrees.argmax())
         chosen = sorted({order[-1], order[(len(order) - 1) // 2], turned})
-    found: list[Record] = []
+    found: list[Fields] = []
     for i in chosen:
         tensors = {
             "input": prey.x[i],
@@ -248,7 +248,7 @@ def _maps(settings: AuditSettings, rows: list[Record], prey: Prey, best: Best) -
             "delta": best.delta[i],
             "attacked_map": best.attacked_map[i],
         }
-        row: Record = {key: rows[i][key] for key in ("sample", "attribution", "ball", "epsilon")}
+        row: Fields = {key: rows[i][key] for key in ("sample", "attribution", "ball", "epsilon")}
         row["shape"] = list(prey.x.shape[1:])
         row["map_shape"] = list(prey.clean.shape[1:])
         row |= {

@@ -18,6 +18,7 @@ from attribound.balls import Ball, L2Ball
 from attribound.basics.errors import InputError
 from attribound.bounding.guarantees import check_methods, method_of
 from attribound.bounding.method import Method
+from attribound.results import Claim
 from attribound.results import claims as all_claims
 from attribound.values import Record, from_spec, name_of, to_spec
 from attribound.values.parsing import parse_text
@@ -185,7 +186,7 @@ def _effort(kind: Any, given: Any) -> Any:
 
 
 def _method(given: Any) -> Any:
-    return method_of(given) if isinstance(given, str) else given
+    return method_of(given) if isinstance(given, (str, Claim)) else given
 
 
 def _radii(given: Any) -> Iterator[Any]:

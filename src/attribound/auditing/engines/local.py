@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from attribound.auditing.engines.work import Results, Schedule, Work, given_up
+from attribound.auditing.engines.work import Queue, Results, Work, given_up
 from attribound.auditing.engines.worker import serve
 from attribound.auditing.store import Tables
 from attribound.basics.errors import InputError
@@ -68,21 +68,21 @@ class LocalEngine:
 
     def _elsewhere(self, work: Work, numbers: list[int]) -> Results:
         recipe, threads = _pickled(work), self.threads or 1
-        schedule = Schedule(numbers)
+        queue = Queue(numbers)
         crew: dict[Connection[Any, Any], _Worker] = {}
         if sys.platform != "win32":
             _CONTEXT.set_forkserver_preload([serve.__module__, "attribound.auditing.measure"])
         try:
-            while len(schedule) or any(worker.number is not None for worker in crew.values()):
+            while len(queue) or any(worker.number is not None for worker in crew.values()):
                 busy = sum(worker.number is not None for worker in crew.values())
-                for _ in range(min(self.workers, busy + len(schedule)) - len(crew)):
+                for _ in range(min(self.workers, busy + len(queue)) - len(crew)):
                     worker = _Worker(recipe, threads)
                     crew[worker.link] = worker
                 for link in wait(list(crew)):
                     assert isinstance(link, Connection)
-                    answer = _listen(crew, crew[link], schedule, work)
+                    answer = _listen(crew, crew[link], queue, work)
                     for worker in crew.values():  # they work while the answer is stored
-                        worker.take(schedule, work)
+                        worker.take(queue, work)
                     if answer is not None:
                         yield answer
         finally:
@@ -104,9 +104,9 @@ class _Worker:
         self.ready = False
         self.number: int | None = None
 
-    def take(self, schedule: Schedule, work: Work) -> None:
+    def take(self, queue: Queue, work: Work) -> None:
         """Begin with the next batch, if there is one and nothing else to do."""
-        if self.ready and self.number is None and (number := schedule.next()) is not None:
+        if self.ready and self.number is None and (number := queue.next()) is not None:
             self.number = number
             with suppress(ConnectionError):  # it just died: seen when it is listened to
                 self.link.send((number, work.batch(number)))
@@ -121,7 +121,7 @@ class _Worker:
 
 
 def _listen(
-    crew: dict[Connection[Any, Any], _Worker], worker: _Worker, schedule: Schedule, work: Work
+    crew: dict[Connection[Any, Any], _Worker], worker: _Worker, queue: Queue, work: Work
 ) -> tuple[int, Tables] | None:
     """What a worker has to say: a batch, if it is done with one or has to be given up."""
     try:
@@ -130,14 +130,14 @@ def _listen(
         how = worker.stop(_SECONDS_TO_DIE)
         del crew[worker.link]
         if not worker.ready:
-            schedule.unborn(how)
-        if worker.number is not None and schedule.died(worker.number):
+            queue.unborn(how)
+        if worker.number is not None and queue.died(worker.number):
             return worker.number, work.failed(worker.number, given_up(how))
         return None
     if isinstance(answer, Exception):
         raise answer
     worker.ready, worker.number = True, None
-    schedule.born()
+    queue.born()
     number_and_tables: tuple[int, Tables] | None = answer
     return number_and_tables
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from attribound.auditing.engines.work import Measure, Results, Schedule, Work, given_up
+from attribound.auditing.engines.work import Measure, Queue, Results, Work, given_up
 from attribound.auditing.store import Tables
 from attribound.basics.errors import InputError
 from attribound.basics.packages import package
@@ -58,7 +58,7 @@ class RayEngine:
             self._start(ray)
         crew = _Crew(ray, self, work.prepare)
         try:
-            yield from _conduct(ray, crew, Schedule(numbers), work, self._size(ray, len(numbers)))
+            yield from _conduct(ray, crew, Queue(numbers), work, self._size(ray, len(numbers)))
         finally:
             crew.stop()
             if ours:
@@ -152,11 +152,11 @@ class _Crew:
             self.dismiss(actor)
 
 
-def _conduct(ray: Any, crew: _Crew, schedule: Schedule, work: Work, size: int) -> Results:
+def _conduct(ray: Any, crew: _Crew, queue: Queue, work: Work, size: int) -> Results:
     """Keep ``size`` actors busy until every batch came out."""
     promises: dict[Any, tuple[Any, int | None]] = {}
-    while len(schedule) or promises:
-        for _ in range(min(size - len(crew), len(schedule))):
+    while len(queue) or promises:
+        for _ in range(min(size - len(crew), len(queue))):
             actor, ready = crew.hire()
             promises[ready] = actor, None
         (kept, *_), _ = ray.wait(list(promises), num_returns=1)
@@ -169,12 +169,12 @@ def _conduct(ray: Any, crew: _Crew, schedule: Schedule, work: Work, size: int) -
             crew.dismiss(actor)
             how = f"in Ray: {type(error).__name__}"
             if number is None:
-                schedule.unborn(how)
-            elif schedule.died(number):
+                queue.unborn(how)
+            elif queue.died(number):
                 yield number, work.failed(number, given_up(how))
             continue
-        schedule.born()
-        following = schedule.next()
+        queue.born()
+        following = queue.next()
         if following is not None:  # before the yield: the actor works while we store
             promises[actor.measure.remote(work.batch(following))] = actor, following
         if number is not None:

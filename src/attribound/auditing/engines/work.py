@@ -45,7 +45,7 @@ class Engine(Protocol):
         ...
 
 
-class Schedule:
+class Queue:
     """The batches that wait, and those whose workers died before."""
 
     def __init__(self, numbers: Iterable[int]) -> None:

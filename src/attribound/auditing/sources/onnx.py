@@ -6,11 +6,11 @@ onnx2torch 1.5.15 and onnx2pytorch 0.6.0 import it when they are imported.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from attribound.auditing.sources.loaded import LoadedModel, file_details, loaded
-from attribound.auditing.sources.softplus import without_thresholds
 from attribound.auditing.sources.traced import TracedNetwork, check_network
 from attribound.basics.errors import InputError, ModelError
 from attribound.basics.packages import package
@@ -20,6 +20,8 @@ _EXPORT = (
     "'net.onnx', dynamo=True, dynamic_shapes=({0: torch.export.Dim('batch')},))"
 )
 _STANDARD = ("", "ai.onnx")
+#: From here on softplus(t) - t is below 3e-9: PyTorch's own threshold.
+_THRESHOLD = 20.0
 
 
 def load_onnx(path: Path) -> LoadedModel:
@@ -114,3 +116,38 @@ def _rename(graph: Any) -> None:
         node.input[:] = [number(name) for name in node.input]
         node.output[:] = [number(name) for name in node.output]
     del graph.value_info[:], graph.sparse_initializer[:]
+
+
+def without_thresholds(graph: Any, to_array: Callable[[Any], Any]) -> None:
+    """Replace ``where(b x > t, x, softplus(b x) / b)`` by its last part, in place, for t >= 20.
+
+    This is how ``torch.onnx.export`` writes ``Softplus(b, t)``. The comparison would be
+    taken for a kink; PyTorch's softplus of one argument makes it again inside.
+    """
+    constants = {tensor.name: to_array(tensor) for tensor in graph.initializer}
+    made = {name: node for node in graph.node for name in node.output}
+
+    def arguments(name: str, operator: str) -> list[str]:
+        node = made.get(name)
+        return list(node.input) if node is not None and node.op_type == operator else []
+
+    for node in graph.node:
+        if node.op_type != "Where":
+            continue
+        condition, x, smooth = node.input
+        scaled, limit = arguments(condition, "Greater") or ("", "")
+        inside, divisor = arguments(smooth, "Div") or ("", "")
+        whole = constants.get(limit)
+        if (
+            whole is not None
+            and (whole >= _THRESHOLD).all()
+            and divisor in constants
+            and arguments(inside, "Softplus") == [scaled]
+            and sorted(arguments(scaled, "Mul")) == sorted([x, divisor])
+        ):
+            node.op_type = "Identity"
+            node.input[:] = [smooth]
+    used = {name for node in graph.node for name in node.input}
+    for node in [node for node in graph.node if node.op_type == "Greater"]:
+        if used.isdisjoint(node.output):
+            graph.node.remove(node)
