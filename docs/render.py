@@ -48,7 +48,7 @@ def demo() -> str:
 
 def claims() -> str:
     """The table of claims, as the code states them."""
-    rows = [f"| *{claim}* | {claim.meaning} |" for claim in ab.Claim]
+    rows = [f"| *{claim}* | {claim.promise} |" for claim in ab.claims()]
     return "\n".join(["| claim | what the number promises |", "|---|---|", *rows])
 
 

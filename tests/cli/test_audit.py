@@ -23,11 +23,11 @@ from attribound.cli.app import app
 TESTS = Path(__file__).parents[1]
 SMALL = [
     "audit",
-    "--model=evaluation.tiny:build",
+    "--model=auditing.tiny:build",
     "--data=digits",
     "--limit=6",
     "--attribution=saliency",
-    "--norm=l2",
+    "--ball=l2",
     "--eps=0.05,0.1",
     "--claim=first-order",
     '--set=attacks={"ascent": {"kind": "ascent", "steps": 2}}',
@@ -44,6 +44,10 @@ def audited(out: Path, *more: str) -> Result:
     return run(*SMALL, *HERE, f"--out={out}", *more)
 
 
+def deviations(found: Run) -> list[float]:
+    return found.attacks()["deviation"].to_pylist()
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "first"
@@ -58,7 +62,7 @@ class TestOutput:
         assert "saliency, l2" in result.stdout
         assert f"attribound report '{tmp_path}/a run'" in result.stdout
         assert "audit 6/6" in result.stderr
-        assert "broken: first-order" in result.stderr
+        assert "exceeded: first-order" in result.stderr
 
     def test_quiet_prints_nothing(self, tmp_path: Path) -> None:
         result = audited(tmp_path / "run", "--quiet")
@@ -70,10 +74,9 @@ class TestOutput:
         assert result.stderr == ""
         assert (found["finished"], found["samples"], found["errors"]) == (True, 6, 0)
         assert [each["epsilon"] for each in found["settings"]] == [0.05, 0.1]
-        table = Run.open(tmp_path / "run").table()
-        broken = sum(table["first_order_broken"].to_pylist())
-        assert found["broken"]["first_order"]["count"] == broken
-        assert found["broken"]["first_order"]["n"] == 12
+        exceeded = sum(Run.open(tmp_path / "run").bounds()["exceeded"].to_pylist())
+        assert found["exceeded"]["first_order"]["count"] == exceeded
+        assert found["exceeded"]["first_order"]["n"] == 12
 
     def test_help_documents_the_exit_codes(self) -> None:
         text = re.sub(r"[\s│]+", " ", run("audit", "--help").stdout)
@@ -91,7 +94,7 @@ class TestSettings:
     def test_from_a_file_with_options_that_override(self, tmp_path: Path) -> None:
         config = tmp_path / "audit.toml"
         config.write_text(
-            'model = "evaluation.tiny:build"\ndata = "digits"\nlimit = 3\n'
+            'model = "auditing.tiny:build"\ndata = "digits"\nlimit = 3\n'
             'claims = ["first_order"]\nattributions = ["saliency", "ig:steps=2"]\n'
             "batch = 3\nattacks = {}\n"
         )
@@ -114,21 +117,58 @@ class TestSettings:
         assert result.exit_code == 0, result.stderr
         again, first = Run.open(tmp_path / "run"), Run.open(finished)
         assert again.manifest.identity == first.manifest.identity
-        assert again.table()["attack"].equals(first.table()["attack"])
+        assert deviations(again) == deviations(first)
 
     def test_balls(self) -> None:
-        assert command._balls(None, None, None, None) is None
-        assert command._balls(["l2", "linf"], ["0.1"], 0, 1) == [
-            {"norm": "l2", "epsilons": [0.1], "low": 0, "high": 1},
-            {"norm": "linf", "epsilons": [0.1], "low": 0, "high": 1},
+        assert command._balls(None, None) is None
+        assert command._balls(["l2", "linf:low=0,high=1"], ["0.1"]) == [
+            {"kind": "l2", "epsilon": [0.1]},
+            {"kind": "linf", "low": 0, "high": 1, "epsilon": [0.1]},
         ]
-        assert command._balls(["l2,linf"], ["0.1"], 0, 1) == command._balls(
-            ["l2", "linf"], ["0.1"], 0, 1
+        both = command._balls(["l2", "linf"], ["0.1,0.2", "0.01"])
+        assert [each["epsilon"] for each in both or ()] == [[0.1, 0.2], [0.01]]
+        own = command._balls(["l2:epsilon=0.3", "linf"], ["0.1"])
+        assert [each["epsilon"] for each in own or ()] == [0.3, [0.1]]
+
+    def test_radii_alone_are_for_the_balls_of_a_file(self) -> None:
+        before = [{"kind": "linf", "epsilon": 1}, "linf:epsilon=2", "lp:p=3,epsilon=1"]
+        assert command._balls(None, ["0.2"], before) == [
+            {"kind": "linf", "epsilon": [0.2]},
+            {"kind": "lp", "p": 3, "epsilon": [0.2]},
+        ]
+        assert command._balls(None, ["0.2"]) == [{"kind": "l2", "epsilon": [0.2]}]
+
+    def test_claims_and_attacks_with_settings(self, tmp_path: Path) -> None:
+        more = "--claim=mean_value:shells=1,rounds=0"
+        few = [each for each in SMALL if "attacks" not in each]
+        result = run(*few, *HERE, "--limit=2", f"--out={tmp_path / 'run'}", "--quiet", more)
+        assert result.exit_code == 0, result.stderr
+        settings = Run.open(tmp_path / "run").manifest.settings
+        assert [each["kind"] for each in settings["claims"]] == ["first_order", "mean_value"]
+        assert settings["claims"][1]["shells"] == 1
+        attacked = run(
+            *(*few, *HERE, "--limit=2", "--quiet", f"--out={tmp_path / 'other'}"),
+            *("--attack=pgd:steps=2", "--attack=random", "--attack=pgd:steps=4"),
         )
-        both = command._balls(["l2", "linf"], ["0.1,0.2", "0.01"], None, None)
-        (cube,) = command._balls(None, ["0.2"], None, None, [{"norm": "linf", "epsilons": [1]}])
-        assert (cube["norm"], cube["epsilons"]) == ("linf", [0.2])
-        assert [each["epsilons"] for each in both or ()] == [[0.1, 0.2], [0.01]]
+        assert attacked.exit_code == 0, attacked.stderr
+        attacks = Run.open(tmp_path / "other").manifest.settings["attacks"]
+        assert {name: each.get("steps") for name, each in attacks.items()} == {
+            "pgd": 2,
+            "pgd2": 4,
+            "random": None,
+        }
+
+    def test_settings_by_their_paths(self, tmp_path: Path) -> None:
+        paths = (
+            "--set=attributions.0.label=slope",
+            "--set=mean_value.shells=1",
+            "--set=attacks.ascent.steps=1",
+        )
+        assert audited(tmp_path / "run", "--limit=2", "--quiet", *paths).exit_code == 0
+        settings = Run.open(tmp_path / "run").manifest.settings
+        assert settings["attributions"][0]["label"] == "slope"
+        assert settings["attacks"]["ascent"]["steps"] == 1
+        assert [each.get("shells") for each in settings["claims"]] == [None, 1]
 
     def test_engines(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(command, "_cores", lambda: 8)
@@ -147,10 +187,13 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("options", "named"),
         [
-            (["--eps=0.1", "--eps=0.2", "--norm=l2"], "--eps: expected once for all norms, or 1"),
+            (["--eps=0.1", "--eps=0.2", "--ball=l2"], "--eps: expected once for all balls, or 1"),
             (["--eps=a,b"], "--eps: expected numbers with commas"),
-            (["--low=0"], "--low and --high: expected a ball"),
-            (["--set=batch"], "--set: expected NAME=VALUE"),
+            (["--ball=cube"], "Ball: expected one of lp, l2, linf"),
+            (["--ball=l2:radius=3"], "radius"),
+            (["--attack=punch"], "Attack: expected one of"),
+            (["--attribution=magic"], "Attribution: expected one of"),
+            (["--set=batch"], "--set batch: expected PATH=VALUE"),
             (["--set=colour=red"], "colour"),
             (["--claim=firm"], "claim: expected one of first_order"),
             (["--fail-on=firm"], "claim: expected one of first_order"),
@@ -163,7 +206,7 @@ class TestSettings:
     def test_wrong_use_is_one_line_and_exit_code_2(
         self, options: list[str], named: str, tmp_path: Path
     ) -> None:
-        enough = ["--model=evaluation.tiny:build", "--data=digits"] if options else []
+        enough = ["--model=auditing.tiny:build", "--data=digits"] if options else []
         result = run("audit", *enough, f"--out={tmp_path / 'run'}", *options)
         assert result.exit_code == 2
         assert named in result.stderr
@@ -172,15 +215,15 @@ class TestSettings:
 
 
 class TestExitCodes:
-    def test_a_broken_claim_counts_only_if_asked_for(self, finished: Path) -> None:
-        broken = sum(Run.open(finished).table()["first_order_broken"].to_pylist())
-        assert broken, "first-order bounds of this network are broken: else this tests nothing"
+    def test_an_exceeded_claim_counts_only_if_asked_for(self, finished: Path) -> None:
+        exceeded = sum(Run.open(finished).bounds()["exceeded"].to_pylist())
+        assert exceeded, "first-order bounds of this network are exceeded: else this tests nothing"
         for more, code in (([], 0), (["--fail-on=first-order"], 1), (["--fail-on=certified"], 0)):
             result = run("audit", f"--out={finished}", "--resume", "--quiet", *HERE, *more)
             assert result.exit_code == code, more
 
     def test_failed_samples(self, tmp_path: Path) -> None:
-        result = audited(tmp_path / "run", "--model=evaluation.tiny:nan_for_some", "--json")
+        result = audited(tmp_path / "run", "--model=auditing.tiny:nan_for_some", "--json")
         assert result.exit_code == 3
         found = json.loads(result.stdout)
         assert 0 < found["errors"] < 12
@@ -237,7 +280,7 @@ class TestResume:
         kept = (out / "parts" / "00000.parquet").stat()
         result = run("audit", f"--out={out}", "--resume", "--quiet", *HERE)
         assert result.exit_code == 0, result.stderr
-        assert Run.open(out).table()["attack"].equals(Run.open(finished).table()["attack"])
+        assert deviations(Run.open(out)) == deviations(Run.open(finished))
         assert (out / "parts" / "00000.parquet").stat() == kept
 
     def test_other_settings_are_refused(self, finished: Path) -> None:
@@ -252,12 +295,12 @@ class TestResume:
 
 
 class TestRuns:
-    def test_finished_broken_off_and_damaged(self, finished: Path, tmp_path: Path) -> None:
+    def test_finished_and_unfinished(self, finished: Path, tmp_path: Path) -> None:
         folder = finished.parent
         result = run("runs", str(folder))
         assert result.exit_code == 0
         assert "6/6" in result.stdout
-        assert "evaluation.tiny:build" in result.stdout
+        assert "auditing.tiny:build" in result.stdout
         assert "l2 0.05, 0.1" in result.stdout
         assert "finished" in result.stdout
         (found,) = json.loads(run("runs", str(finished), "--json").stdout)

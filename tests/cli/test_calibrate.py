@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from attribound.balls import LpBall
 from attribound.bounding.calibrated import Calibration
 from attribound.cli.app import app
-from attribound.cli.calibrate import _ball
 
 AUDIT = (
     *(
         "audit",
         "--model",
-        "evaluation.tiny:varied",
+        "auditing.tiny:varied",
         "--data",
         "digits",
         "--attribution",
         "saliency",
     ),
-    *("--norm", "l2,linf", "--eps", "0.3", "--eps", "0.01", "--claim", "first-order", "--quiet"),
+    *(
+        "--ball",
+        "l2",
+        "--ball",
+        "linf",
+        "--eps",
+        "0.3",
+        "--eps",
+        "0.01",
+        "--claim",
+        "first-order",
+        "--quiet",
+    ),
     *("--workers", "1", "--threads", "1", "--set", 'attacks={"a": {"kind": "ascent", "steps": 2}}'),
 )
 
@@ -49,11 +58,11 @@ def test_from_a_run_to_an_audit_with_calibrated_bounds(run: Path, tmp_path: Path
     assert sorted(path.name for path in out.iterdir()) == names
     factors = [Calibration.load(out / name).factor for name in names]
     assert "with probability >= 0.95" in found.stdout
-    assert "linf 0.01 in [0, 1]" in found.stdout
+    assert "linf:epsilon=0.01,low=0.0,high=1.0" in found.stdout
     assert all(f"{factor:.4g}" in found.stdout for factor in factors)
     audited = attribound(
         *(each for each in AUDIT if each != "--quiet"),
-        *("--claim", "calibrated", "--set", f"calibration={out}", "--limit", 6),
+        *("--set", f"calibrated.folder={out}", "--limit", 6),
         *("--out", tmp_path / "new", "--json"),
     )
     assert audited.exit_code == 0, audited.output
@@ -64,20 +73,13 @@ def test_from_a_run_to_an_audit_with_calibrated_bounds(run: Path, tmp_path: Path
         )
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "shown"),
-    [(None, None, "linf 0.1"), (0, None, "linf 0.1 in [0, any]"), (0, 1, "linf 0.1 in [0, 1]")],
-)
-def test_a_range_may_have_one_end(low, high, shown) -> None:
-    assert _ball(LpBall(0.1, math.inf, low, high)) == shown
-
-
 def test_json_is_alone_on_standard_output(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "factors"
     options = ("--alpha", 0.4, "--by-class", "--base", "first-order", "--json")
     found = attribound("calibrate", run, "--out", out, *options)
     first, second = json.loads(found.stdout)
-    assert (first["norm"], first["epsilon"], second["norm"]) == ("l2", 0.3, "linf")
+    assert first["ball"] == {"kind": "l2", "epsilon": 0.3}
+    assert second["ball"]["kind"] == "linf"
     assert (first["alpha"], first["base"]) == (0.4, "first_order")
     stored = Calibration.load(out / "00-saliency-l2-0.3.json")
     for each in first["factors"]:
