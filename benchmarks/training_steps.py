@@ -18,18 +18,17 @@ from attribound.training import (
     ART,
     AT,
     CE,
-    IG,
     TRADES,
     AdvAAT,
     ATWithIGR,
     IGNorm,
     IGSumNorm,
-    Objective,
     Passes,
     Step,
     TRADESWithIGR,
-    objective,
+    TrainingObjective,
 )
+from attribound.values import from_spec
 
 BATCH = 128
 ROUNDS = int(os.environ.get("ATTRIBOUND_ROUNDS", "5"))
@@ -38,16 +37,16 @@ BALL = ab.LinfBall(0.1, low=0, high=1)
 FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
 #: Few steps and nodes: the costs of both are proportional to their numbers.
-METHODS: tuple[Objective, ...] = (
+METHODS: tuple[TrainingObjective, ...] = (
     CE(),
     AT(steps=3),
     TRADES(steps=3),
     IGNorm(steps=2, ig_steps=4, attack_ig_steps=2),
     IGSumNorm(steps=2, ig_steps=4, attack_ig_steps=2),
-    AdvAAT(steps=2, ig=IG(2)),
+    AdvAAT(steps=2, ig=ab.IntegratedGradients(steps=2)),
     ART(steps=2),
-    ATWithIGR(base=AT(steps=3), ig=IG(2)),
-    TRADESWithIGR(base=TRADES(steps=3), ig=IG(2)),
+    ATWithIGR(base=AT(steps=3), ig=ab.IntegratedGradients(steps=2)),
+    TRADESWithIGR(base=TRADES(steps=3), ig=ab.IntegratedGradients(steps=2)),
 )
 
 
@@ -104,7 +103,7 @@ def raw_passes(model: nn.Module, x: Tensor, y: Tensor) -> dict[str, Callable[[],
     }
 
 
-def step(method: Objective, model: nn.Module, x: Tensor, y: Tensor) -> Callable[[], object]:
+def step(method: TrainingObjective, model: nn.Module, x: Tensor, y: Tensor) -> Callable[[], object]:
     """One step of training up to the gradients."""
 
     def run() -> None:
@@ -127,7 +126,7 @@ def medians(work: dict[str, Callable[[], object]]) -> dict[str, float]:
     return {name: median(times[name] for times in rounds[1:]) for name in work}
 
 
-def expected(method: Objective, raw: dict[str, float]) -> float:
+def expected(method: TrainingObjective, raw: dict[str, float]) -> float:
     """The time of the passes that ``method`` counts."""
 
     def of(passes: Passes, first: str, second: str) -> float:
@@ -165,7 +164,7 @@ def main() -> None:
                 plain[method.name] / expected(method, plain),
                 f"<= {GOAL}",
                 plain[method.name] / plain["first"],
-                expected(objective(method.name), plain) / plain["first"],
+                expected(from_spec(method.name, TrainingObjective), plain) / plain["first"],
                 plain[method.name] / last[method.name],
             ]
         )

@@ -11,42 +11,41 @@ from torch.autograd import Function
 import cases
 import laws
 from attribound.attacks.objectives import Problem
-from attribound.attributions import Saliency
-from attribound.balls import LinfBall, LpBall
+from attribound.attributions import IntegratedGradients, Saliency
+from attribound.balls import Ball, LinfBall
 from attribound.networks.frozen import frozen
 from attribound.training import (
     ART,
     AT,
     CE,
-    IG,
     TRADES,
     AdvAAT,
     ATWithIGR,
     IGNorm,
     IGSumNorm,
-    Objective,
     Passes,
     Step,
     TRADESWithIGR,
+    TrainingObjective,
 )
 from attribound.training.inner import Adversarial
 
 #: Every method with settings small enough for a slow formula.
-SMALL: dict[str, Objective] = {
+SMALL: dict[str, TrainingObjective] = {
     "ce": CE(),
     "at": AT(steps=4),
     "trades": TRADES(steps=4, beta=3.0),
-    "ig-norm": IGNorm(steps=4, weight=2.0, ig_steps=3, attack_ig_steps=2),
-    "ig-sum-norm": IGSumNorm(steps=4, weight=0.7, ig_steps=3, attack_ig_steps=2),
-    "advaat": AdvAAT(steps=4, weight=0.8, ig=IG(3)),
+    "ig_norm": IGNorm(steps=4, weight=2.0, ig_steps=3, attack_ig_steps=2),
+    "ig_sum_norm": IGSumNorm(steps=4, weight=0.7, ig_steps=3, attack_ig_steps=2),
+    "advaat": AdvAAT(steps=4, weight=0.8, ig=IntegratedGradients(steps=3)),
     "art": ART(steps=4, weight=0.6, k=5),
-    "at+igr": ATWithIGR(base=AT(steps=4), weight=0.5, ig=IG(3)),
-    "trades+igr": TRADESWithIGR(base=TRADES(steps=4), weight=1.5, ig=IG(3)),
+    "at+igr": ATWithIGR(base=AT(steps=4), weight=0.5, ig=IntegratedGradients(steps=3)),
+    "trades+igr": TRADESWithIGR(base=TRADES(steps=4), weight=1.5, ig=IntegratedGradients(steps=3)),
 }
 BALL = LinfBall(0.1, low=0, high=1)
 
 
-def step_on(network: str, ball: LpBall = BALL, seed: int = 5) -> Step:
+def step_on(network: str, ball: Ball = BALL, seed: int = 5) -> Step:
     """A batch on one of the networks of ``cases``, in train mode, with mixed labels."""
     model, x = cases.NETWORKS[network]()
     x = (x - x.min()) / (x.max() - x.min())
@@ -60,7 +59,7 @@ def nearby(step: Step) -> Tensor:
     return step.x + 0.05 * noise
 
 
-def gradients_are_those_of_the_terms(objective: Objective, step: Step) -> None:
+def gradients_are_those_of_the_terms(objective: TrainingObjective, step: Step) -> None:
     """Each term changes with the parameters as its gradient says; x' is held fixed."""
     moved = nearby(step)
     parameters = list(step.model.parameters())
@@ -85,7 +84,7 @@ def gradients_are_those_of_the_terms(objective: Objective, step: Step) -> None:
         assert abs(along - truth) <= 1e-6 * (1 + abs(truth)), f"{name}: {along} but {truth}"
 
 
-def attack_stays_inside(objective: Objective, step: Step) -> None:
+def attack_stays_inside(objective: TrainingObjective, step: Step) -> None:
     """x' is in the ball and in the range, and has no graph."""
     attacked = objective.attack(step)
     laws.inside(attacked - step.x, step.ball)
@@ -148,7 +147,7 @@ class Probe(nn.Module):
         return _Count.apply(x, self)
 
 
-def costs_what_it_says(objective: Objective, step: Step) -> None:
+def costs_what_it_says(objective: TrainingObjective, step: Step) -> None:
     """The passes of a step are those it counts; two gradients of one forward are two passes."""
     probe = Probe()
     first, *rest = step.model
@@ -164,7 +163,7 @@ def costs_what_it_says(objective: Objective, step: Step) -> None:
     assert made == passes
 
 
-def leaves_the_model_alone(objective: Objective, step: Step) -> None:
+def leaves_the_model_alone(objective: TrainingObjective, step: Step) -> None:
     """Modes, what requires gradients, buffers and the global generator are as before an attack."""
     odd = next(step.model.children())
     odd.training = False

@@ -106,9 +106,9 @@ def terms(objective, model: nn.Module, x: Tensor, moved: Tensor, y: Tensor) -> T
     if s.name in {"at+igr", "trades+igr"}:
         regularizer = igr(s)  # before batch norm sees x in train mode
         return {**terms(s.base, model, x, moved, y), "igr": regularizer}
-    if s.name in {"ig-norm", "ig-sum-norm"}:
+    if s.name in {"ig_norm", "ig_sum_norm"}:
         norm = s.weight * each(lambda f, a, b, c: ig_norm(f, a, b, c, s.ig_steps))
-        if s.name == "ig-norm":
+        if s.name == "ig_norm":
             return {"ce": ce(model(x), y), "ig_norm": norm}
         return {"ce_attacked": ce(model(moved), y), "ig_norm": norm}
     if s.name == "advaat":

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from attribound.training.config import TrainingConfig
-from attribound.training.reading import changed, read_config
+from attribound.values import changed, from_spec
 
 DIGITS = {
     "threads": 1,
@@ -20,14 +20,14 @@ DIGITS = {
     "log_every": 7,
     "data": {"name": "digits", "limit": 520, "held_out": 40},
     "network": {"hidden": [12]},
-    "method": {"name": "at", "steps": 2},
+    "method": {"kind": "at", "steps": 2},
     "evaluation": {"attacked": 20, "attack_steps": 2, "explained": 4, "explain_steps": 2},
 }
 
 
 def config(*settings: str, table: dict[str, Any] = DIGITS) -> TrainingConfig:
     """A training of seconds on the digits, with settings such as ``epochs=3`` changed."""
-    return read_config(changed(table, settings))
+    return from_spec(changed(table, settings), TrainingConfig)
 
 
 def weights(out: Path) -> dict[str, torch.Tensor]:

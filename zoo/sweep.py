@@ -26,8 +26,9 @@ from attribound import data, models, zoo
 from attribound.basics.tables import render
 from attribound.basics.toml_files import read_toml
 from attribound.basics.whole_files import write_whole
+from attribound.training import TrainingConfig
 from attribound.training.parts import load_parts
-from attribound.training.reading import changed, read_config
+from attribound.values import changed, from_spec
 from attribound.zoo.measuring import measure
 from attribound.zoo.protocol import protocol_of
 
@@ -39,7 +40,7 @@ def wanted(recipe: Path, over: str, others: list[str]) -> list[list[str]]:
     """The settings of each training; none for what all of them start from."""
     key, _, values = over.partition("=")
     swept = [sorted([f"{key}={value}", *others]) for value in values.split(",")]
-    return [[], *swept] if read_config(read_toml(recipe)).warm_start else swept
+    return [[], *swept] if from_spec(read_toml(recipe), TrainingConfig).warm_start else swept
 
 
 def train(recipe: Path, settings: list[str], run: Path) -> Path:
@@ -52,7 +53,7 @@ def train(recipe: Path, settings: list[str], run: Path) -> Path:
 
 def measured(weights: Path, recipe: Path, images: int) -> Row:
     """A model's numbers on the first held-out images of a recipe, by its data's protocol."""
-    config = read_config(read_toml(recipe))
+    config = from_spec(read_toml(recipe), TrainingConfig)
     x, y = data.arrays(load_parts(config.data).held_out)
     protocol = protocol_of(config.data.name)
     protocol = replace(protocol, attributions=replace(protocol.attributions, images=images))
@@ -134,7 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _row(recipe: Path, settings: list[str], options: argparse.Namespace) -> Row:
     """Train and measure one; without settings, what the recipe starts from."""
-    config = read_config(changed(read_toml(recipe), settings))
+    config = from_spec(changed(read_toml(recipe), settings), TrainingConfig)
     if not settings and config.warm_start is not None:
         start = config.warm_start.file
         named = start.startswith("zoo:")

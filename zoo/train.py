@@ -27,7 +27,8 @@ from pathlib import Path
 
 from attribound import zoo
 from attribound.basics.toml_files import read_toml
-from attribound.training.reading import read_config
+from attribound.training import TrainingConfig
+from attribound.values import from_spec
 from attribound.zoo.naming import check_name
 from attribound.zoo.places import PACKAGED
 
@@ -53,7 +54,7 @@ def read_recipes(folder: Path) -> dict[str, Recipe]:
     found = {}
     for file in sorted(folder.glob("*/*.toml")):
         name = check_name(file.relative_to(folder).with_suffix("").as_posix())
-        start = read_config(read_toml(file)).warm_start
+        start = from_spec(read_toml(file), TrainingConfig).warm_start
         warm = start is not None and start.file.startswith("zoo:")
         found[name] = Recipe(name, file, start.file.removeprefix("zoo:") if warm else None)
     return found

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import attribound as ab
 from attribound.cli import train as command
 from attribound.cli.app import app
-from attribound.training.config import TrainingConfig, WarmStart
-from attribound.training.objectives import AT, TRADES
+from attribound.training.config import InitialWeights, TrainingConfig
+from attribound.training.objectives import AT, TRADES, TRADESWithIGR
 from attribound.training.stopping import Stopped
 from attribound.training.trainer import TrainingResult
 from training_runs import records
@@ -34,7 +35,7 @@ held_out = 20
 hidden = [8]
 
 [method]
-name = "trades"
+kind = "trades"
 beta = 2.0
 steps = 2
 
@@ -110,9 +111,11 @@ def test_options_override_the_file(tmp_path, toml, asked) -> None:
 def test_another_method_has_its_own_settings(tmp_path, toml, asked) -> None:
     invoke("--config", toml, "--out", tmp_path, "--method", "at")
     invoke("--config", toml, "--out", tmp_path, "--method", "trades")
+    invoke("--config", toml, "--out", tmp_path, "--method", "trades:beta=6")
     invoke("--out", tmp_path)
-    assert [config.method for config, *_ in asked[:2]] == [AT(), TRADES(steps=2, beta=2.0)]
-    assert asked[2][0] == TrainingConfig()
+    kept = TRADES(steps=2, beta=2.0)
+    assert [config.method for config, *_ in asked[:3]] == [AT(), kept, TRADES(beta=6.0)]
+    assert asked[3][0] == TrainingConfig()
 
 
 def test_warm_starts_from_the_zoo_become_files(tmp_path, asked, monkeypatch) -> None:
@@ -120,8 +123,8 @@ def test_warm_starts_from_the_zoo_become_files(tmp_path, asked, monkeypatch) -> 
     invoke("--out", tmp_path, "--warm-start", "zoo:digits/ce")
     invoke("--out", tmp_path, "--warm-start", "own.safetensors")
     assert [config.warm_start for config, *_ in asked] == [
-        WarmStart("/zoo/digits/ce.safetensors", "zoo:digits/ce"),
-        WarmStart("own.safetensors"),
+        InitialWeights("/zoo/digits/ce.safetensors", "zoo:digits/ce"),
+        InitialWeights("own.safetensors"),
     ]
 
 
@@ -139,8 +142,22 @@ def test_stopped_says_how_to_resume(tmp_path, monkeypatch, kind) -> None:
 def test_a_wrong_setting_is_one_line(tmp_path, toml) -> None:
     result = invoke("--config", toml, "--out", tmp_path / "run", "--set", "epoch=3")
     assert result.exit_code == 2
-    assert result.stderr.startswith("attribound: epoch: expected only data, network")
+    assert result.stderr.startswith(
+        "attribound: epoch: expected only settings of TrainingConfig: method"
+    )
+    assert result.stderr.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_settings_of_method_and_ball_by_their_paths(tmp_path, asked) -> None:
+    options = ["--method", "at", "--set", "method.steps=3", "--set", "ball.epsilon=0.2"]
+    assert invoke("--out", tmp_path, *options).exit_code == 0
+    invoke("--out", tmp_path, "--set", "ball=l2:epsilon=0.5", "--epsilon", 0.7)
+    invoke("--out", tmp_path, "--method", "trades+igr:weight=2,base=(trades:steps=3)")
+    assert asked[0][0].method == AT(steps=3)
+    assert asked[0][0].ball == ab.LinfBall(0.2, low=0, high=1)
+    assert asked[1][0].ball == ab.L2Ball(0.7)
+    assert asked[2][0].method == TRADESWithIGR(base=TRADES(steps=3), weight=2.0)
 
 
 def test_the_report_tells_what_there_is(capsys) -> None:

@@ -14,7 +14,7 @@ from attribound.basics.errors import InputError
 from attribound.cli import zoo as commands
 from attribound.cli.app import app
 from attribound.training import CE
-from attribound.training.config import Data, Evaluation, TrainingConfig
+from attribound.training.config import HeldOut, TrainingConfig, TrainingData
 from attribound.training.trainer import train
 from attribound.zoo import places
 from attribound.zoo.storage import to_json
@@ -140,9 +140,9 @@ def test_add_makes_a_model(root, tmp_path) -> None:
     config = TrainingConfig(
         method=CE(),
         network={"architecture": "mlp", "hidden": [8]},
-        data=Data("digits", limit=300, held_out=20),
+        data=TrainingData("digits", limit=300, held_out=20),
         threads=1,
-        evaluation=Evaluation(explained=0, attacked=0),
+        evaluation=HeldOut(explained=0, attacked=0),
     )
     train(config, tmp_path / "run", progress=False)
     found = call("add", tmp_path / "run", "--name", "digits/ce", "--images", 10)

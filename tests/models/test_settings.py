@@ -9,7 +9,6 @@ from torch import nn
 
 import attribound as ab
 from attribound.models import MLP, Activation, SmallCNN
-from attribound.models.settings import check_choice, check_count, is_count
 
 
 @pytest.mark.parametrize("beta", [0.5, 5, 20.0])
@@ -63,18 +62,3 @@ def test_refuses_another_sharpness(beta) -> None:
 def test_refuses_json_of_no_activation(data) -> None:
     with pytest.raises(ab.InputError, match='activation: expected "relu" or'):
         Activation.from_json(data)
-
-
-@pytest.mark.parametrize("value", [0, -1, 1.0, "1", True, None])
-def test_a_count_is_a_whole_number_from_one(value) -> None:
-    assert not is_count(value)
-    with pytest.raises(ab.InputError, match=r"n: expected a whole number, 1 or more.*; try 1"):
-        check_count("n", value, "try 1")
-    check_count("n", 1, "try 1")
-
-
-@pytest.mark.parametrize("value", ["c", ["a"], None])
-def test_a_choice_is_one_of_those_given(value) -> None:
-    with pytest.raises(ab.InputError, match=r"s: expected 'a' or 'b', got .*; take a"):
-        check_choice("s", value, ("a", "b"), "take a")
-    check_choice("s", "b", ("a", "b"), "take a")

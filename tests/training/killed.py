@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from attribound.training.reading import read_config
-from attribound.training.trainer import Hardware, train
+from attribound.training import Hardware, TrainingConfig, train
+from attribound.values import from_spec
 
 KILLS = 4
 
@@ -29,7 +29,7 @@ def newest(out: Path) -> str:
 
 def main() -> None:
     torch.set_num_threads(1)
-    out, config = Path(sys.argv[1]), read_config(json.loads(sys.argv[2]))
+    out, config = Path(sys.argv[1]), from_spec(json.loads(sys.argv[2]), TrainingConfig)
     draw = random.Random(0)
     began = []
     for number in range(KILLS + 1):

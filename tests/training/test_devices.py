@@ -9,8 +9,8 @@ import sys
 import pytest
 import torch
 
-from attribound.training.reading import to_json
 from attribound.training.trainer import Hardware, train
+from attribound.values import to_spec
 from training_runs import DIGITS, config, records, weights
 
 
@@ -20,12 +20,13 @@ def test_two_processes_do_what_one_does_with_the_whole_batch(tmp_path) -> None:
     settings = config("batch=65", "precision=64-true", table={**DIGITS, "method": "ce"})
     train(settings, tmp_path / "one", progress=False, hardware=Hardware("cpu"))
     file = tmp_path / "two.json"
-    file.write_text(json.dumps(to_json(settings)))
+    file.write_text(json.dumps(to_spec(settings, whole=True)))
     script = (
         "import json, pathlib, sys\n"
-        "from attribound.training.reading import read_config\n"
-        "from attribound.training.trainer import Hardware, train\n"
-        "config = read_config(json.loads(pathlib.Path(sys.argv[1]).read_text()))\n"
+        "from attribound.training import Hardware, TrainingConfig, train\n"
+        "from attribound.values import from_spec\n"
+        "document = json.loads(pathlib.Path(sys.argv[1]).read_text())\n"
+        "config = from_spec(document, TrainingConfig)\n"
         "train(config, sys.argv[2], progress=False, hardware=Hardware('cpu', 2))\n"
     )
     (tmp_path / "two.py").write_text(script)

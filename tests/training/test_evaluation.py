@@ -12,10 +12,10 @@ from attribound.attacks import IFIA, PGD, TopK
 from attribound.data import arrays, load
 from attribound.metrics import attacked_accuracy, attribution_similarity, clean_accuracy
 from attribound.models import Activation, MLPConfig, build
-from attribound.training.config import Evaluation
+from attribound.training.config import HeldOut
 from attribound.training.evaluation import evaluate
 
-SETTINGS = Evaluation(attacked=12, attack_steps=2, explained=10, explain_steps=2, ig_steps=3)
+SETTINGS = HeldOut(attacked=12, attack_steps=2, explained=10, explain_steps=2, ig_steps=3)
 BALL = ab.LinfBall(0.05, low=0, high=1)
 
 
@@ -64,14 +64,14 @@ def test_a_network_with_relu_is_explained_by_its_smooth_copy(trained) -> None:
 
 def test_what_is_not_asked_for_is_not_measured(trained) -> None:
     models, x, y = trained
-    settings = Evaluation(attacked=0, explained=0)
+    settings = HeldOut(attacked=0, explained=0)
     scores = evaluate(models["smooth"], x, y, BALL, settings, seed=0)
     assert (scores.adversarial_accuracy, scores.similarity, scores.unexplained) == (None,) * 3
 
 
 def test_settings_reach_the_attack_on_attributions(trained) -> None:
     models, x, y = trained
-    small = Evaluation(attacked=0, explained=10, explain_epsilon=1e-6, k=3, explain_steps=2)
+    small = HeldOut(attacked=0, explained=10, explain_epsilon=1e-6, k=3, explain_steps=2)
     similarity = evaluate(models["smooth"], x, y, BALL, small, seed=0).similarity
     assert similarity.k == 3
     assert similarity.pearson.value > 0.9999
@@ -91,7 +91,7 @@ def test_a_network_that_cannot_be_explained_does_not_stop_a_training(trained) ->
             logits[:, 0] = 1.0
             return logits + 0 * x.detach().flatten(1)[:, :1]
 
-    constant = evaluate(Constant(), x, torch.zeros_like(y), BALL, Evaluation(attacked=0), seed=0)
+    constant = evaluate(Constant(), x, torch.zeros_like(y), BALL, HeldOut(attacked=0), seed=0)
     assert constant.clean_accuracy == 1.0
     assert constant.similarity is None
     assert "model: expected" in constant.unexplained

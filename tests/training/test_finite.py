@@ -7,8 +7,8 @@ from torch import nn
 
 from attribound.balls import LinfBall
 from attribound.training.finite import bad_examples, bad_layer, bad_parameters, not_finite
+from attribound.training.objective import Step
 from attribound.training.objectives import CE
-from attribound.training.step import Step
 
 
 class Logarithm(nn.Module):

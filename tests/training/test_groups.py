@@ -7,7 +7,7 @@ from torch import Tensor
 import cases
 from attribound.attacks.objectives import Problem
 from attribound.attributions import Saliency
-from attribound.training.groups import POINTS_AT_ONCE, Climb, groups, mean_over_examples
+from attribound.training.groups import POINTS_AT_ONCE, GroupedScore, groups, mean_over_examples
 
 
 @pytest.fixture(params=[1, 4, 64])
@@ -66,7 +66,7 @@ def test_without_gradients_only_the_value_is_computed() -> None:
 def test_a_climb_has_the_scores_and_slopes_of_the_whole_batch(points_at_once: int) -> None:
     model, x = cases.tabular()
     problem = Problem(Saliency(model), x, torch.zeros(5, dtype=torch.long), x)
-    climb = Climb(lambda moved, rows: (moved - 0.1 * x[rows]).pow(3).sum(1), points=2)
+    climb = GroupedScore(lambda moved, rows: (moved - 0.1 * x[rows]).pow(3).sum(1), points=2)
     here = climb.evaluate(problem, x, slope=True)
     torch.testing.assert_close(here.score, (0.9 * x).pow(3).sum(1))
     torch.testing.assert_close(here.slope, 3 * (0.9 * x).pow(2))

@@ -8,7 +8,7 @@ import torch
 from attribound import models
 from attribound.basics.errors import InputError
 from attribound.basics.whole_files import sha256_of
-from attribound.training.config import WarmStart
+from attribound.training.config import InitialWeights
 from attribound.training.network import check_fit, first_network
 from training_runs import same
 
@@ -45,14 +45,14 @@ def stored(tmp_path):
 
 def test_a_warm_start_brings_its_network(stored) -> None:
     for settings in ({}, {"architecture": "mlp", "features": 5, "hidden": [4], "classes": 3}):
-        start = first_network(settings, WarmStart(str(stored)), (5,), 3, 0)
+        start = first_network(settings, InitialWeights(str(stored)), (5,), 3, 0)
         assert start.config == models.MLPConfig(features=5, hidden=(4,), classes=3)
         assert same(start.model.state_dict(), models.load(stored).state_dict())
         assert start.sha256 == sha256_of(stored)
 
 
 def test_a_warm_start_of_another_network_is_refused(stored) -> None:
-    warm = WarmStart(str(stored))
+    warm = InitialWeights(str(stored))
     with pytest.raises(InputError, match=r"network\.hidden: expected \[4\], as in w\.safetensors"):
         first_network({"hidden": [7]}, warm, (5,), 3, 0)
     with pytest.raises(InputError, match=r"w\.safetensors: expected MLPConfig"):
@@ -61,7 +61,7 @@ def test_a_warm_start_of_another_network_is_refused(stored) -> None:
 
 def test_a_warm_start_that_is_not_there_is_named() -> None:
     with pytest.raises(InputError, match=r"warm_start\.file: .*got zoo:x/y, .*zoo\.path"):
-        first_network({}, WarmStart("zoo:x/y"), (5,), 3, 0)
+        first_network({}, InitialWeights("zoo:x/y"), (5,), 3, 0)
 
 
 def test_a_network_for_other_data_is_refused() -> None:

@@ -11,11 +11,10 @@ from torch import Tensor
 import attribound as ab
 import objective_laws as laws
 from attribound.attacks.objectives import Evaluation, PredictionLoss
-from attribound.training import AT, AdvAAT, Objective, Step
-from attribound.training.gradients import IG
+from attribound.training import AT, AdvAAT, Step, TrainingObjective
 from attribound.training.groups import mean_over_examples
 from attribound.training.inner import Adversarial
-from attribound.training.similarity import pearson
+from attribound.training.maps import explained, pearson
 
 each = pytest.mark.parametrize("objective", laws.SMALL.values(), ids=laws.SMALL)
 each_adversarial = pytest.mark.parametrize(
@@ -27,14 +26,16 @@ each_adversarial = pytest.mark.parametrize(
 
 @each
 @pytest.mark.parametrize("network", ["tabular", "signal"])
-def test_gradients_agree_with_finite_differences(objective: Objective, network: str) -> None:
+def test_gradients_agree_with_finite_differences(
+    objective: TrainingObjective, network: str
+) -> None:
     laws.gradients_are_those_of_the_terms(objective, laws.step_on(network))
 
 
 @each
 @pytest.mark.parametrize("ball", [laws.BALL, ab.L2Ball(0.5, low=0, high=1)], ids=["linf", "l2"])
 @pytest.mark.parametrize("network", ["tabular", "image"])
-def test_attacks_stay_inside(objective: Objective, ball: ab.LpBall, network: str) -> None:
+def test_attacks_stay_inside(objective: TrainingObjective, ball: ab.LpBall, network: str) -> None:
     laws.attack_stays_inside(objective, laws.step_on(network, ball))
 
 
@@ -45,13 +46,13 @@ def test_attacks_rise(objective: Adversarial, network: str) -> None:
 
 
 @each
-def test_passes_are_those_made(objective: Objective) -> None:
+def test_passes_are_those_made(objective: TrainingObjective) -> None:
     laws.costs_what_it_says(objective, laws.step_on("tabular"))
 
 
 @each
 @pytest.mark.parametrize("network", ["tabular", "image"])
-def test_the_model_is_left_alone(objective: Objective, network: str) -> None:
+def test_the_model_is_left_alone(objective: TrainingObjective, network: str) -> None:
     laws.leaves_the_model_alone(objective, laws.step_on(network))
 
 
@@ -61,7 +62,10 @@ class Detached(AdvAAT):
 
     def losses(self, step: Step, attacked: Tensor) -> dict[str, Tensor]:
         def term(rows: slice) -> Tensor:
-            before, after = (IG(3)(step.model, z[rows], step.y[rows]) for z in (step.x, attacked))
+            ig = ab.IntegratedGradients(steps=3)
+            before, after = (
+                explained(ig, step.model, z[rows], step.y[rows]) for z in (step.x, attacked)
+            )
             return (1 - pearson(before.detach(), after)) / 2
 
         return {"attribution": mean_over_examples(step.model, attacked, 6, term)}
@@ -122,7 +126,9 @@ def test_law_rejects_a_broken_objective(law, broken) -> None:
 
 
 @each
-def test_the_same_seed_gives_the_same_attack_and_another_another(objective: Objective) -> None:
+def test_the_same_seed_gives_the_same_attack_and_another_another(
+    objective: TrainingObjective,
+) -> None:
     step = laws.step_on("tabular")
     attacked = objective.attack(step)
     torch.rand(3)
@@ -134,7 +140,7 @@ def test_the_same_seed_gives_the_same_attack_and_another_another(objective: Obje
 
 
 @each
-def test_the_loss_is_the_sum_of_its_terms(objective: Objective) -> None:
+def test_the_loss_is_the_sum_of_its_terms(objective: TrainingObjective) -> None:
     step = laws.step_on("tabular")
     losses = objective(step)
     assert tuple(losses.terms) == objective.terms
@@ -146,7 +152,7 @@ def test_the_loss_is_the_sum_of_its_terms(objective: Objective) -> None:
 
 
 @each
-def test_channels_last_gives_the_same(objective: Objective) -> None:
+def test_channels_last_gives_the_same(objective: TrainingObjective) -> None:
     step = laws.step_on("image")
     step.model.eval()  # dropout aside
     plain = objective(step)
@@ -157,7 +163,7 @@ def test_channels_last_gives_the_same(objective: Objective) -> None:
 
 
 @each
-def test_networks_whose_last_layer_is_zero_give_no_nan(objective: Objective) -> None:
+def test_networks_whose_last_layer_is_zero_give_no_nan(objective: TrainingObjective) -> None:
     """So SmallCNN begins: all its attributions are zero."""
     step = laws.step_on("tabular")
     with torch.no_grad():
@@ -186,7 +192,9 @@ class Failing(torch.nn.Module):
 @each
 @pytest.mark.parametrize("error", [ArithmeticError, KeyboardInterrupt])
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_the_model_is_restored_after_an_error(objective: Objective, error, share: float) -> None:
+def test_the_model_is_restored_after_an_error(
+    objective: TrainingObjective, error, share: float
+) -> None:
     """At its first call, midway, at its last; Ctrl-C, too, which the search keeps to itself."""
     step = laws.step_on("tabular")
     watch = Failing(10**6, error)

@@ -15,11 +15,12 @@ import torch
 
 from attribound.basics.errors import InputError
 from attribound.training import loop as loop_module
+from attribound.training import trainer as trainer_module
 from attribound.training.config import TrainingConfig
 from attribound.training.objectives import CE
-from attribound.training.reading import to_json
 from attribound.training.stopping import Stopped
 from attribound.training.trainer import Hardware, train
+from attribound.values import to_spec
 from training_runs import DIGITS, config, images, records, same, weights
 
 CPU = Hardware("cpu")
@@ -53,7 +54,8 @@ def test_killed_at_any_moment_a_training_gives_the_same_weights(tmp_path) -> Non
     """SIGKILL at random moments, resumed until it is finished."""
     settings = config("epochs=6", "checkpoint.steps=3", "evaluation.explained=0")
     plain(settings, tmp_path / "whole")
-    command = [sys.executable, str(KILLED), str(tmp_path / "killed"), json.dumps(to_json(settings))]
+    document = json.dumps(to_spec(settings))
+    command = [sys.executable, str(KILLED), str(tmp_path / "killed"), document]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     began = json.loads(done.stdout)
     assert began == sorted(began)
@@ -85,7 +87,7 @@ def test_interrupted_and_resumed_is_uninterrupted(tmp_path, step) -> None:
     plain(settings, tmp_path / "whole")
     interrupted(settings, tmp_path / "stopped", step)
     assert not (tmp_path / "stopped" / "model.safetensors").exists()
-    plain(settings, tmp_path / "stopped", resume=True)
+    plain(replace(settings, method=Interrupting()), tmp_path / "stopped", resume=True)
     assert same(weights(tmp_path / "stopped"), weights(tmp_path / "whole"))
     assert records(tmp_path / "stopped") == records(tmp_path / "whole")
 
@@ -110,7 +112,7 @@ def test_a_resume_that_forgets_something_is_noticed(tmp_path, monkeypatch, forgo
             return step, {**state, forgotten: fresh if forgotten == "optimiser" else None}
 
         monkeypatch.setattr(loop_module, "load_checkpoint", forgetful)
-    plain(settings, tmp_path / "stopped", resume=True)
+    plain(replace(settings, method=Interrupting()), tmp_path / "stopped", resume=True)
     assert records(tmp_path / "stopped") != records(tmp_path / "whole")
     if forgotten != "meter":
         assert not same(weights(tmp_path / "stopped"), weights(tmp_path / "whole"))
@@ -121,6 +123,21 @@ def test_training_leaves_the_global_generator_alone(tmp_path) -> None:
     before = torch.random.get_rng_state()
     plain(everything(tmp_path, "epochs=1"), tmp_path / "run")
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_another_method_or_changed_code_is_another_training(tmp_path, monkeypatch) -> None:
+    settings = everything(tmp_path)
+    interrupted(settings, tmp_path / "run", 1)
+    with pytest.raises(InputError, match=r"settings\.method\.kind is '.*:Interrupting' there and"):
+        plain(settings, tmp_path / "run", resume=True)
+    found = trainer_module.fingerprints
+    monkeypatch.setattr(
+        trainer_module, "fingerprints", lambda value: dict.fromkeys(found(value), "sha256:0")
+    )
+    with pytest.raises(
+        InputError, match=r"code\..*:Interrupting is 'sha256:.*' there and 'sha256:0"
+    ):
+        plain(replace(settings, method=Interrupting()), tmp_path / "run", resume=True)
 
 
 def test_a_resume_where_nothing_is_begins(tmp_path) -> None:

@@ -79,9 +79,9 @@ def test_one_cycle_of_a_single_step() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: OneCycle(rise=1.0), r"schedule\.rise: expected a number between 0 and 1"),
-        (lambda: MultiStep(milestones=(5, 3)), r"schedule\.milestones: expected epochs in rising"),
-        (lambda: MultiStep(gamma=0.0), r"schedule\.gamma"),
+        (lambda: OneCycle(rise=1.0), r"rise: expected a number between 0 and 1"),
+        (lambda: MultiStep(milestones=(5, 3)), r"milestones: expected epochs in rising"),
+        (lambda: MultiStep(gamma=0.0), r"gamma"),
     ],
 )
 def test_impossible_schedules_are_refused(make, message) -> None:
@@ -98,5 +98,5 @@ def test_epsilon_rises_in_equal_steps_and_stays() -> None:
 
 
 def test_a_warm_up_of_two_lengths_is_refused() -> None:
-    with pytest.raises(InputError, match="epsilon_warm_up: expected epochs or fraction, got both"):
+    with pytest.raises(InputError, match="WarmUp: expected epochs or fraction, got both"):
         WarmUp(epochs=1, fraction=0.1)

@@ -11,12 +11,13 @@ from torch import Tensor, nn
 
 import objective_laws as laws
 import slow_objectives as slow
-from attribound.training import IG, TRADES, AdvAAT, Objective, Step
+from attribound.attributions import IntegratedGradients
+from attribound.training import TRADES, AdvAAT, Step, TrainingObjective
 
 each = pytest.mark.parametrize("objective", laws.SMALL.values(), ids=laws.SMALL)
 
 
-def compare(objective: Objective, step: Step) -> None:
+def compare(objective: TrainingObjective, step: Step) -> None:
     moved = laws.nearby(step)
     torch.manual_seed(0)  # dropout
     terms = objective.losses(replace(step, model=copy.deepcopy(step.model)), moved)  # batch norm
@@ -29,7 +30,7 @@ def compare(objective: Objective, step: Step) -> None:
 
 @each
 @pytest.mark.parametrize("network", ["tabular", "image", "sequence", "signal"])
-def test_terms(objective: Objective, network: str) -> None:
+def test_terms(objective: TrainingObjective, network: str) -> None:
     """On ``image`` with dropout and batch norm in train mode, on ``sequence`` with attention."""
     step = laws.step_on(network)
     if network == "sequence":
@@ -38,7 +39,7 @@ def test_terms(objective: Objective, network: str) -> None:
 
 
 @each
-def test_terms_of_a_relu_network(objective: Objective) -> None:
+def test_terms_of_a_relu_network(objective: TrainingObjective) -> None:
     """ART takes its gradients from a softplus copy, the others from the network itself."""
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(7, 16), nn.ReLU(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 3))
@@ -53,7 +54,7 @@ weighted = pytest.mark.parametrize(
 
 
 @weighted
-def test_weights_scale_their_terms(objective: Objective) -> None:
+def test_weights_scale_their_terms(objective: TrainingObjective) -> None:
     step = laws.step_on("tabular")
     moved = laws.nearby(step)
     setting = "beta" if isinstance(objective, TRADES) else "weight"
@@ -66,12 +67,14 @@ def test_weights_scale_their_terms(objective: Objective) -> None:
 class OneNodeMore(AdvAAT):
     """Uses more nodes than it says."""
 
+    name = "advaat"  # whose formula it must obey
+
     def losses(self, step: Step, attacked: Tensor) -> dict[str, Tensor]:
-        return AdvAAT(ig=IG(self.ig.steps + 1)).losses(step, attacked)
+        return AdvAAT(ig=IntegratedGradients(steps=self.ig.steps + 1)).losses(step, attacked)
 
 
 def test_a_formula_rejects_a_wrong_term() -> None:
     step = laws.step_on("tabular")
-    compare(AdvAAT(ig=IG(3)), step)
+    compare(AdvAAT(ig=IntegratedGradients(steps=3)), step)
     with pytest.raises(AssertionError, match="attribution"):
-        compare(OneNodeMore(ig=IG(3)), step)
+        compare(OneNodeMore(ig=IntegratedGradients(steps=3)), step)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from attribound.basics.errors import InputError
-from attribound.training.tensorboard import EventFiles
+from attribound.training.log import EventFiles
 from attribound.training.trainer import Hardware, train
 from training_runs import config, records
 

@@ -22,8 +22,8 @@ from attribound.training.finite import NotFiniteError
 from attribound.training.network import first_network
 from attribound.training.objectives import CE
 from attribound.training.parts import load_parts
-from attribound.training.reading import to_json
 from attribound.training.trainer import Hardware, train
+from attribound.values import to_spec
 from training_runs import config, records, same, weights
 
 CPU = Hardware("cpu")
@@ -36,7 +36,7 @@ def plain(settings: TrainingConfig, out: Path, *, resume: bool = False) -> None:
 
 def test_training_is_what_a_plain_loop_does(tmp_path) -> None:
     """Ten lines of PyTorch with the order and the rates of the config give the same weights."""
-    settings = config("method=ce", "optimiser.name=sgd", "optimiser.lr=0.2", "schedule=cosine")
+    settings = config("method=ce", "optimiser=sgd", "optimiser.lr=0.2", "schedule=cosine")
     result = train(settings, tmp_path / "run", progress=False, hardware=CPU)
     parts = load_parts(settings.data)
     model = first_network(settings.network, None, (1, 8, 8), 10, settings.seed).model
@@ -69,10 +69,10 @@ def test_a_training_learns(tmp_path) -> None:
 def test_what_a_training_writes(tmp_path) -> None:
     out, settings = tmp_path / "run", config()
     result = train(settings, out, progress=False, hardware=CPU)
-    files = {f.name for f in out.iterdir()} - {".lock"}
+    files = {f.name for f in out.iterdir()} - {"lock"}
     assert files == {"config.json", "log.jsonl", "model.safetensors", "summary.json"}
     document = json.loads((out / "config.json").read_text())
-    assert document["settings"] == to_json(settings)
+    assert document["settings"] == to_spec(settings, whole=True)
     assert document["network"] == models.MLPConfig(features=64, hidden=(12,)).to_json()
     assert document["data"]["train"] == 480
     assert document["versions"]["torch"] == torch.__version__

@@ -11,7 +11,7 @@ import tiny_zoo
 from attribound import models, zoo
 from attribound.basics.errors import InputError
 from attribound.training import CE
-from attribound.training.config import Data, Evaluation, TrainingConfig, WarmStart
+from attribound.training.config import HeldOut, InitialWeights, TrainingConfig, TrainingData
 from attribound.training.trainer import train
 from attribound.zoo import places
 from attribound.zoo.adding import DATA_LICENCES, LICENCE, add
@@ -27,12 +27,12 @@ def trained(tmp_path_factory) -> Path:
     models.save(models.build(tiny_zoo.CONFIG), tiny_zoo.CONFIG, start)
     config = TrainingConfig(
         method=CE(),
-        data=Data("digits", limit=300, held_out=20),
-        warm_start=WarmStart(str(start), label="zoo:digits/ce-mlp"),
+        data=TrainingData("digits", limit=300, held_out=20),
+        warm_start=InitialWeights(str(start), label="zoo:digits/ce-mlp"),
         epochs=2,
         seed=3,
         threads=1,
-        evaluation=Evaluation(explained=0, attacked=0),
+        evaluation=HeldOut(explained=0, attacked=0),
     )
     out = tmp_path_factory.mktemp("runs") / "ce"
     train(config, out, progress=False)

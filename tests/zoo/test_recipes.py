@@ -6,6 +6,7 @@ import importlib.util
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,8 @@ from attribound.basics.errors import InputError
 from attribound.basics.toml_files import read_toml
 from attribound.cli.app import app
 from attribound.models import config_from_json
-from attribound.training.reading import read_config, to_json
+from attribound.training import TrainingConfig
+from attribound.values import from_spec
 from attribound.zoo import places
 from attribound.zoo.naming import check_describes
 from attribound.zoo.protocol import PROTOCOLS
@@ -38,35 +40,39 @@ WANTED = {
 }
 
 
+def config_of(recipe) -> TrainingConfig:
+    return from_spec(read_toml(recipe.file), TrainingConfig)
+
+
 def test_there_is_a_recipe_for_every_model_of_the_issue() -> None:
     assert set(RECIPES) >= WANTED
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_shipped_model_was_made_by_its_recipe(name) -> None:
-    made = dict(zoo.card(name).training["settings"])
-    recipe = to_json(read_config(read_toml(RECIPES[name].file)))
-    start, needs = made.pop("warm_start"), recipe.pop("warm_start")
-    assert made == recipe
-    assert (start and start["label"]) == (needs and needs["file"])
+    made = from_spec(zoo.card(name).training["settings"], TrainingConfig)
+    recipe = config_of(RECIPES[name])
+    assert replace(made, warm_start=None) == replace(recipe, warm_start=None)
+    start, needs = made.warm_start, recipe.warm_start
+    assert (start and start.label) == (needs and needs.file)
 
 
 def architecture(recipe) -> str:
     """That of the first model in its line of warm starts."""
     if recipe.needs:
         return architecture(RECIPES[recipe.needs])
-    config = read_config(read_toml(recipe.file))
+    config = config_of(recipe)
     default = {"cifar10": "resnet18"}.get(config.data.name, "small_cnn")
     return config_from_json({"architecture": default, **config.network}).architecture
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_is_what_its_name_says(name) -> None:
-    config = read_config(read_toml(RECIPES[name].file))
+    config = config_of(RECIPES[name])
     check_describes(name, config.data.name, config.method.name, architecture(RECIPES[name]))
     assert config.threads is not None  # the weights depend on it
     measured = PROTOCOLS[config.data.name].predictions.ball
-    assert config.ball.build() == measured()  # trained against what it is measured with
+    assert config.ball == measured()  # trained against what it is measured with
 
 
 def recipes(**needs: str | None):
@@ -155,7 +161,7 @@ name = "digits"
 limit = 300
 held_out = 20
 [method]
-name = "{method}"
+kind = "{method}"
 [evaluation]
 attacked = 0
 explained = 0

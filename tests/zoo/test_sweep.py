@@ -27,7 +27,7 @@ name = "digits"
 limit = 200
 held_out = 20
 [method]
-name = "ce"
+kind = "ce"
 [evaluation]
 attacked = 0
 explained = 0

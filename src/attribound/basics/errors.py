@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_PATH = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z0-9_]+)*")
+_CLASS = re.compile(r"[A-Z]\w*")
+
 
 class AttriboundError(ValueError):
     """Something given to attribound cannot be used; the message says what to do."""
@@ -13,6 +22,19 @@ class AttriboundError(ValueError):
     def __reduce__(self) -> tuple[object, ...]:
         """Survive pickling, so that worker processes can report it."""
         return _rebuild, (type(self), *self._parts)
+
+    def inside(self, place: str) -> Self:
+        """The same error, told of something at ``place`` of something larger.
+
+        >>> str(InputError("lr", expected="more", got="0", remedy="use 1").inside("optimiser"))
+        'optimiser.lr: expected more, got 0; use 1'
+        """
+        subject, expected, got, remedy = self._parts
+        if _CLASS.fullmatch(subject):  # what is at that place is of no use as a whole
+            subject = place
+        else:
+            subject = f"{place}.{subject}" if _PATH.fullmatch(subject) else f"{place}: {subject}"
+        return type(self)(subject, expected=expected, got=got, remedy=remedy)
 
 
 class InputError(AttriboundError):

@@ -12,12 +12,12 @@ import typer
 from attribound import zoo
 from attribound.basics.toml_files import read_toml
 from attribound.training.config import TrainingConfig
-from attribound.training.directory import Directory
-from attribound.training.files import read_json
-from attribound.training.reading import changed, read_config
+from attribound.training.directory import Directory, read_json
+from attribound.training.objective import TrainingObjective
 from attribound.training.stopping import Stopped
 from attribound.training.trainer import Hardware
 from attribound.training.trainer import train as run
+from attribound.values import changed, from_spec
 
 #: Warm starts that are names of the zoo.
 _ZOO = "zoo:"
@@ -27,7 +27,9 @@ def train(  # noqa: PLR0913, PLR0917 - options of a command
     out: Annotated[Path, typer.Option(help="Directory for everything the training writes.")],
     config: Annotated[Path | None, typer.Option(help="Settings in TOML.")] = None,
     data: Annotated[str | None, typer.Option(help="Name or path of the data.")] = None,
-    method: Annotated[str | None, typer.Option(help="ce, at, trades, trades+igr, ...")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="ce, at:steps=7, trades, trades+igr, MODULE:CLASS, ...")
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Radius of the ball.")] = None,
     epochs: Annotated[int | None, typer.Option(help="How often each example is seen.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
@@ -36,7 +38,8 @@ def train(  # noqa: PLR0913, PLR0917 - options of a command
         str | None, typer.Option(help="Weights to begin with: a file, or zoo:NAME.")
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Any setting: optimiser.lr=0.002")
+        list[str] | None,
+        typer.Option("--set", help="Any setting: PATH=VALUE, e.g. optimiser.lr=0.002"),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where the training in OUT was stopped.")
@@ -68,7 +71,8 @@ def train(  # noqa: PLR0913, PLR0917 - options of a command
         "warm_start": warm_start,
     }
     options = [f"{k}={json.dumps(value)}" for k, value in given.items() if value is not None]
-    chosen = _with_zoo(read_config(changed(table, [*options, *(settings or [])])))
+    document = changed(table, [*options, *(settings or [])])
+    chosen = _with_zoo(from_spec(document, TrainingConfig))
     try:
         result = run(
             chosen,
@@ -85,11 +89,14 @@ def train(  # noqa: PLR0913, PLR0917 - options of a command
         _report(result.summary, out, as_json=as_json)
 
 
-def _with_method(table: dict[str, Any], name: str) -> dict[str, Any]:
-    """The method of that name; its settings stay only if the file has the same one."""
-    there = table.get("method")
-    kept = there if isinstance(there, dict) and there.get("name") == name else {"name": name}
-    return {**table, "method": kept}
+def _with_method(table: dict[str, Any], text: str) -> dict[str, Any]:
+    """The method that is asked for; a name alone leaves the settings of the same one in a file."""
+    asked = from_spec(text, TrainingObjective)
+    if "method" in table and "=" not in text:
+        there = from_spec(table["method"], TrainingObjective)
+        if type(there) is type(asked):
+            return table
+    return {**table, "method": text}
 
 
 def _with_zoo(config: TrainingConfig) -> TrainingConfig:

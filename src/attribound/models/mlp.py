@@ -8,7 +8,8 @@ from itertools import pairwise
 from torch import nn
 
 from attribound.basics.errors import InputError
-from attribound.models.settings import SOFTPLUS, is_count
+from attribound.basics.numbers import is_count
+from attribound.models.settings import SOFTPLUS
 
 
 class MLP(nn.Sequential):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attribound.basics.errors import InputError
-from attribound.models.settings import is_finite
+from attribound.basics.numbers import is_finite
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from attribound.basics.errors import InputError
-from attribound.models.settings import SOFTPLUS, Pooling, check_choice, check_count, check_pooling
+from attribound.basics.numbers import check_choice, check_count
+from attribound.models.settings import SOFTPLUS, Pooling, check_pooling
 
 Stem = Literal["cifar", "imagenet"]
 MakeActivation = Callable[[], nn.Module]

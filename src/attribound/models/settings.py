@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -10,13 +9,9 @@ from typing import Literal
 from torch import nn
 
 from attribound.basics.errors import InputError
+from attribound.basics.numbers import check_choice, is_finite
 
 Pooling = Literal["average", "max"]
-
-
-def is_finite(value: object) -> bool:
-    """Whether ``value`` is a finite number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 @dataclass(frozen=True)
@@ -81,22 +76,3 @@ def check_pooling(pooling: object) -> None:
     check_choice(
         "pooling", pooling, ("average", "max"), "use 'average': the bounds refuse max-pooling"
     )
-
-
-def check_choice(subject: str, value: object, choices: tuple[str, ...], remedy: str) -> None:
-    """Refuse a ``value`` that is none of ``choices``."""
-    if value not in choices:
-        expected = " or ".join(map(repr, choices))
-        raise InputError(subject, expected=expected, got=repr(value), remedy=remedy)
-
-
-def check_count(subject: str, value: object, remedy: str) -> None:
-    """Refuse what is not a whole number of 1 or more."""
-    if not is_count(value):
-        expected = "a whole number, 1 or more"
-        raise InputError(subject, expected=expected, got=repr(value), remedy=remedy)
-
-
-def is_count(value: object) -> bool:
-    """Whether ``value`` is a whole number of 1 or more."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from torch import nn
 
-from attribound.models.settings import SOFTPLUS, Pooling, check_count, check_pooling
+from attribound.basics.numbers import check_count
+from attribound.models.settings import SOFTPLUS, Pooling, check_pooling
 
 
 class SmallCNN(nn.Sequential):

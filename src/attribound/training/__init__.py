@@ -1,9 +1,8 @@
 """Training of networks whose predictions and attributions withstand attacks."""
 
-from attribound.training.config import TrainingConfig
+from attribound.training.config import TrainingConfig, TrainingData
 from attribound.training.finite import NotFiniteError
-from attribound.training.gradients import IG
-from attribound.training.objective import Losses, Objective
+from attribound.training.objective import Losses, Passes, Step, TrainingObjective
 from attribound.training.objectives import (
     ART,
     AT,
@@ -16,9 +15,8 @@ from attribound.training.objectives import (
     IGSumNorm,
     TRADESWithIGR,
 )
-from attribound.training.passes import Passes
-from attribound.training.registry import OBJECTIVES, objective
-from attribound.training.step import Step
+from attribound.training.optimiser import SGD, Adam, Optimiser
+from attribound.training.schedule import Constant, Cosine, MultiStep, OneCycle, Schedule
 from attribound.training.stopping import Stopped
 from attribound.training.trainer import Hardware, TrainingResult, train
 
@@ -26,24 +24,30 @@ __all__ = [
     "ART",
     "AT",
     "CE",
-    "IG",
     "IGR",
-    "OBJECTIVES",
+    "SGD",
     "TRADES",
     "ATWithIGR",
+    "Adam",
     "AdvAAT",
+    "Constant",
+    "Cosine",
     "Hardware",
     "IGNorm",
     "IGSumNorm",
     "Losses",
+    "MultiStep",
     "NotFiniteError",
-    "Objective",
+    "OneCycle",
+    "Optimiser",
     "Passes",
+    "Schedule",
     "Step",
     "Stopped",
     "TRADESWithIGR",
     "TrainingConfig",
+    "TrainingData",
+    "TrainingObjective",
     "TrainingResult",
-    "objective",
     "train",
 ]

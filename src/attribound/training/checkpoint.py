@@ -14,7 +14,7 @@ from torch import nn
 from attribound import models
 from attribound.basics.errors import InputError
 from attribound.basics.whole_files import sha256_of, sync_folder
-from attribound.training.files import read_json, write_json
+from attribound.training.directory import read_json, write_json
 
 _NAME = re.compile(r"step-(\d{9})")
 _WEIGHTS, _STATE, _MANIFEST = "model.safetensors", "state.pt", "manifest.json"

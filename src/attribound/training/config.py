@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from attribound.balls import L2Ball, LinfBall, LpBall
+from attribound.balls import Ball, LinfBall
 from attribound.basics.errors import InputError
-from attribound.models.settings import check_choice, check_count
-from attribound.training.checks import check_positive
-from attribound.training.objective import Objective
+from attribound.basics.numbers import check_count, check_least, check_positive
+from attribound.training.objective import TrainingObjective
 from attribound.training.objectives import CE
 from attribound.training.optimiser import Adam, Optimiser
 from attribound.training.schedule import Constant, Schedule
-from attribound.training.settings import check_least
+from attribound.values import Record
 
 
 @dataclass(frozen=True)
-class Data:
+class TrainingData(Record):
     """What to train on.
 
     Attributes:
@@ -42,36 +41,12 @@ class Data:
     def __post_init__(self) -> None:
         """Refuse counts that are none."""
         if self.limit is not None:
-            check_count("data.limit", self.limit, "leave it out to use all examples")
-        check_least("data.held_out", self.held_out, 0)
+            check_count("limit", self.limit, "leave it out to use all examples")
+        check_least("held_out", self.held_out, 0)
 
 
 @dataclass(frozen=True)
-class Ball:
-    """What the attacker may do; ``low`` and ``high`` are the range of the values.
-
-    ``range=False`` is for features without one.
-    """
-
-    norm: Literal["linf", "l2"] = "linf"
-    epsilon: float = 0.1
-    low: float = 0.0
-    high: float = 1.0
-    range: bool = True
-
-    def __post_init__(self) -> None:
-        """Refuse what makes no ball."""
-        check_choice("ball.norm", self.norm, ("linf", "l2"), "these two can be trained against")
-        self.build()
-
-    def build(self) -> LpBall:
-        """The ball."""
-        kind = LinfBall if self.norm == "linf" else L2Ball
-        return kind(self.epsilon, self.low, self.high) if self.range else kind(self.epsilon)
-
-
-@dataclass(frozen=True)
-class WarmUp:
+class WarmUp(Record):
     """Epsilon rises from zero in equal steps, for some epochs or a fraction of all steps."""
 
     epochs: float = 0.0
@@ -79,11 +54,11 @@ class WarmUp:
 
     def __post_init__(self) -> None:
         """Refuse two answers to one question."""
-        check_least("epsilon_warm_up.epochs", self.epochs, 0)
-        check_least("epsilon_warm_up.fraction", self.fraction, 0)
+        check_least("epochs", self.epochs, 0)
+        check_least("fraction", self.fraction, 0)
         if self.epochs and self.fraction:
             raise InputError(
-                "epsilon_warm_up",
+                "WarmUp",
                 expected="epochs or fraction",
                 got="both",
                 remedy="remove one of them",
@@ -96,7 +71,7 @@ class WarmUp:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class HeldOut(Record):
     """How progress is measured on the held-out examples.
 
     Attributes:
@@ -122,15 +97,15 @@ class Evaluation:
     def __post_init__(self) -> None:
         """Refuse counts that are none."""
         for name in ("every", "attack_steps", "explain_steps", "ig_steps"):
-            check_count(f"evaluation.{name}", getattr(self, name), "correct this setting")
+            check_count(name, getattr(self, name), "correct this setting")
         for name in ("attacked", "explained"):
-            check_least(f"evaluation.{name}", getattr(self, name), 0)
+            check_least(name, getattr(self, name), 0)
         if self.k is not None:
-            check_count("evaluation.k", self.k, "leave it out for a tenth of the features")
+            check_count("k", self.k, "leave it out for a tenth of the features")
 
 
 @dataclass(frozen=True)
-class Cadence:
+class Cadence(Record):
     """How often a checkpoint is written: after steps, after seconds, or whichever is first."""
 
     steps: int | None = None
@@ -139,9 +114,9 @@ class Cadence:
     def __post_init__(self) -> None:
         """Refuse a cadence of nothing."""
         if self.steps is not None:
-            check_count("checkpoint.steps", self.steps, "leave it out to go by the clock")
+            check_count("steps", self.steps, "leave it out to go by the clock")
         if self.seconds is not None:
-            check_positive("checkpoint.seconds", self.seconds, "use e.g. 60")
+            check_positive("seconds", self.seconds, "use e.g. 60")
 
     def due(self, steps: int, seconds: float) -> bool:
         """Whether that much since the last one is enough."""
@@ -151,7 +126,7 @@ class Cadence:
 
 
 @dataclass(frozen=True)
-class WarmStart:
+class InitialWeights(Record):
     """Weights to begin with.
 
     Attributes:
@@ -164,40 +139,7 @@ class WarmStart:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """All settings of a training but its method; see :class:`TrainingConfig`."""
-
-    data: Data = field(default_factory=Data)
-    network: Mapping[str, object] = field(default_factory=dict)
-    ball: Ball = field(default_factory=Ball)
-    epsilon_warm_up: WarmUp = field(default_factory=WarmUp)
-    epochs: int = 1
-    batch: int = 128
-    optimiser: Optimiser = field(default_factory=Adam)
-    schedule: Schedule = field(default_factory=Constant)
-    clip_gradient: float | None = None
-    augmentation: Literal["none", "crop-flip"] = "none"
-    warm_start: WarmStart | None = None
-    seed: int = 0
-    evaluation: Evaluation = field(default_factory=Evaluation)
-    checkpoint: Cadence = field(default_factory=Cadence)
-    log_every: int = 50
-    threads: int | None = None
-    channels_last: bool = False
-    precision: Literal["32-true", "64-true"] = "32-true"
-
-    def __post_init__(self) -> None:
-        """Refuse counts that are none."""
-        for name in ("epochs", "batch", "log_every"):
-            check_count(name, getattr(self, name), "correct this setting")
-        if self.threads is not None:
-            check_count("threads", self.threads, "leave it out for PyTorch's own choice")
-        if self.clip_gradient is not None:
-            check_positive("clip_gradient", self.clip_gradient, "leave it out for no clipping")
-
-
-@dataclass(frozen=True)
-class TrainingConfig(Settings):
+class TrainingConfig(Record):
     """A training: the same config, data, devices and threads give the same weights, bit for bit.
 
     Attributes:
@@ -205,7 +147,7 @@ class TrainingConfig(Settings):
         data: what to train on.
         network: settings of ``attribound.models.config_from_json``; what is left out
             follows from the warm start, else from the shape and classes of the data.
-        ball: what the attacker may do.
+        ball: what the attacker may do, e.g. ``LinfBall(8 / 255, low=0, high=1)``.
         epsilon_warm_up: how epsilon gets there.
         epochs, batch: how often each example is seen, and how many at once, on all devices.
         optimiser, schedule: how steps are made.
@@ -221,4 +163,31 @@ class TrainingConfig(Settings):
         precision: of weights and inputs.
     """
 
-    method: Objective = field(default_factory=CE)
+    method: TrainingObjective = field(default_factory=CE)
+    data: TrainingData = field(default_factory=TrainingData)
+    network: Mapping[str, object] = field(default_factory=dict)
+    ball: Ball = field(default_factory=lambda: LinfBall(0.1, low=0.0, high=1.0))
+    epsilon_warm_up: WarmUp = field(default_factory=WarmUp)
+    epochs: int = 1
+    batch: int = 128
+    optimiser: Optimiser = field(default_factory=Adam)
+    schedule: Schedule = field(default_factory=Constant)
+    clip_gradient: float | None = None
+    augmentation: Literal["none", "crop-flip"] = "none"
+    warm_start: InitialWeights | None = None
+    seed: int = 0
+    evaluation: HeldOut = field(default_factory=HeldOut)
+    checkpoint: Cadence = field(default_factory=Cadence)
+    log_every: int = 50
+    threads: int | None = None
+    channels_last: bool = False
+    precision: Literal["32-true", "64-true"] = "32-true"
+
+    def __post_init__(self) -> None:
+        """Refuse counts that are none."""
+        for name in ("epochs", "batch", "log_every"):
+            check_count(name, getattr(self, name), "correct this setting")
+        if self.threads is not None:
+            check_count("threads", self.threads, "leave it out for PyTorch's own choice")
+        if self.clip_gradient is not None:
+            check_positive("clip_gradient", self.clip_gradient, "leave it out for no clipping")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import json
 import platform
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -13,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock, Timeout
 
 from attribound.basics.errors import InputError
-from attribound.training.files import read_json, write_json
+from attribound.basics.locking import Lock
+from attribound.basics.whole_files import write_whole
 
 _SHOWN = 5
 #: What changes nothing in the result; of a warm start the checksum is compared.
@@ -62,16 +63,7 @@ class Directory:
     def locked(self) -> Iterator[None]:
         """No other process trains here; the lock goes with the process, however it ends."""
         self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise InputError(
-                str(self.path),
-                expected="a directory that no other process trains in",
-                got="one that is in use",
-                remedy="wait for the other training, stop it, or choose another directory",
-            ) from error
+        lock = Lock(self.path)
         try:
             yield
         finally:
@@ -105,6 +97,28 @@ class Directory:
         return InputError(
             str(self.path), expected="an empty or new directory", got=got, remedy=remedy
         )
+
+
+def write_json(path: Path, document: object) -> None:
+    """Write JSON beside ``path``, wait until it is on the disk, and move it there."""
+    write_whole(path, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """What ``write_json`` wrote.
+
+    Raises:
+        InputError: the file is no JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(
+            str(path),
+            expected="JSON, as a training writes it",
+            got=str(error),
+            remedy="the file was damaged: restore it, or train anew in another directory",
+        ) from error
 
 
 def differences(there: object, here: object, path: str = "") -> list[str]:

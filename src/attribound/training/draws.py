@@ -1,6 +1,13 @@
-"""Random shifts and reflections of images."""
+"""What is random in a training: the order of examples, shifts and reflections of images.
+
+Every draw comes from the seed of the run and the number of its step, not from the draws before
+it, so that a training can be taken up at any step without a generator's state.
+"""
 
 from __future__ import annotations
+
+import functools
+import hashlib
 
 import torch
 from torch import Tensor
@@ -9,6 +16,38 @@ from torch.nn.functional import pad
 from attribound.basics.errors import InputError
 
 _SHIFT = 4
+
+
+def derived(seed: int, purpose: str, *numbers: int) -> int:
+    """A seed below 2^63 that depends on all arguments and nothing else.
+
+    >>> derived(0, "order", 1) == derived(0, "order", 1) != derived(0, "order", 2)
+    True
+    """
+    text = f"{seed}:{purpose}:{','.join(map(str, numbers))}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
+
+
+def generator(seed: int, purpose: str, *numbers: int) -> torch.Generator:
+    """A generator on the CPU, seeded with :func:`derived`."""
+    return torch.Generator().manual_seed(derived(seed, purpose, *numbers))
+
+
+def batch_count(examples: int, batch: int, devices: int) -> int:
+    """How many batches an epoch has; the last is left out if it has no example for a device."""
+    whole, rest = divmod(examples, batch)
+    return whole + (rest >= devices)
+
+
+def batch_rows(examples: int, batch: int, seed: int, step: int, per_epoch: int) -> Tensor:
+    """The examples of a step: every epoch has an order of its own, from the seed alone."""
+    epoch, number = divmod(step, per_epoch)
+    return _order(examples, seed, epoch)[number * batch : (number + 1) * batch]
+
+
+@functools.lru_cache(maxsize=2)
+def _order(examples: int, seed: int, epoch: int) -> Tensor:
+    return torch.randperm(examples, generator=generator(seed, "order", epoch))
 
 
 def crop_flip(x: Tensor, draws: Tensor) -> Tensor:

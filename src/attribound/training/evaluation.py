@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from attribound.attacks import IFIA, PGD, TopK
 from attribound.attributions import IntegratedGradients
-from attribound.balls import LpBall
+from attribound.balls import Ball
 from attribound.basics.errors import ModelError
 from attribound.metrics import Similarity, attacked_accuracy, attribution_similarity, clean_accuracy
 from attribound.networks import smooth
 from attribound.networks.frozen import frozen
-from attribound.training.config import Evaluation
+from attribound.training.config import HeldOut
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Scores:
 
 
 def evaluate(
-    model: nn.Module, x: Tensor, y: Tensor, ball: LpBall, settings: Evaluation, *, seed: int
+    model: nn.Module, x: Tensor, y: Tensor, ball: Ball, settings: HeldOut, *, seed: int
 ) -> Scores:
     """Measure ``model`` on the held-out ``x`` and ``y``; the model is left as it was.
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from attribound.basics.errors import ModelError
 from attribound.networks.modes import eval_mode
-from attribound.training.objective import Objective
-from attribound.training.step import Step
+from attribound.training.objective import Step, TrainingObjective
 
 _NAMED = 8
 
@@ -29,7 +28,7 @@ def bad_parameters(model: nn.Module) -> list[str]:
     ]
 
 
-def bad_examples(objective: Objective, step: Step, attacked: Tensor) -> list[int]:
+def bad_examples(objective: TrainingObjective, step: Step, attacked: Tensor) -> list[int]:
     """Places in the batch of examples whose own loss, or its gradient, is not finite.
 
     One by one and in eval mode: slow, for when the training has stopped anyway.
@@ -71,7 +70,7 @@ def bad_layer(model: nn.Module, inputs: Sequence[Tensor]) -> str | None:
 
 
 def not_finite(
-    what: str, objective: Objective, step: Step, attacked: Tensor, rows: Tensor
+    what: str, objective: TrainingObjective, step: Step, attacked: Tensor, rows: Tensor
 ) -> NotFiniteError:
     """The error that says where: ``what`` is bad, and ``rows`` are the examples of the batch."""
     examples = [int(rows[i]) for i in bad_examples(objective, step, attacked)]

@@ -75,7 +75,7 @@ def _plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Climb(Objective):
+class GroupedScore(Objective):
     """A score per example to be climbed by second derivatives, a few examples at a time.
 
     Attributes:

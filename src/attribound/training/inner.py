@@ -13,16 +13,14 @@ from attribound.attacks.objectives import Objective as Climbed
 from attribound.attacks.objectives import Problem
 from attribound.attacks.steps import Ascend, InBall, Start
 from attribound.attributions import Saliency
-from attribound.models.settings import check_count
+from attribound.basics.numbers import check_count, check_positive
 from attribound.networks.frozen import frozen
 from attribound.networks.modes import eval_mode
-from attribound.training.checks import check_positive
-from attribound.training.objective import Objective
-from attribound.training.step import Step
+from attribound.training.objective import Step, TrainingObjective
 
 
 @dataclass(frozen=True)
-class Adversarial(Objective):
+class Adversarial(TrainingObjective):
     """An objective whose x' is the last iterate of projected ascent inside the ball.
 
     The model is attacked in eval mode with frozen parameters; nothing is checked or

@@ -1,15 +1,20 @@
-"""The log of a training: typed records, one a line, none lost and none twice after a resume."""
+"""The log of a training: typed records, one a line, none lost and none twice after a resume.
+
+On request they become event files of TensorBoard, too.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from attribound.basics.errors import InputError
+from attribound.basics.packages import package
 from attribound.metrics import Similarity
 
 
@@ -66,7 +71,7 @@ class EvaluationRecord:
     kind: Literal["evaluation"] = "evaluation"
 
 
-Record = StepRecord | EvaluationRecord
+LogRecord = StepRecord | EvaluationRecord
 
 
 class Log:
@@ -93,7 +98,7 @@ class Log:
         self._file = path.open("ab")
         self._file.truncate(keep)
 
-    def append(self, record: Record) -> None:
+    def append(self, record: LogRecord) -> None:
         """Write one line."""
         line = json.dumps(asdict(record), allow_nan=False)
         self._file.write(line.encode() + b"\n")
@@ -107,6 +112,35 @@ class Log:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+class EventFiles:
+    """Writes the numbers of records; after a resume, what was after the checkpoint is hidden.
+
+    Raises:
+        InputError: TensorBoard is not installed.
+    """
+
+    def __init__(self, folder: Path, step: int) -> None:
+        package("tensorboard", extra="tensorboard", purpose="event files")
+        writer = importlib.import_module("torch.utils.tensorboard").SummaryWriter
+        self._writer: Any = writer(str(folder), purge_step=step + 1 if step else None)
+
+    def append(self, record: LogRecord) -> None:
+        """Write every number of ``record`` as a scalar of its own."""
+        for name, value in _numbers("", asdict(record)).items():
+            self._writer.add_scalar(f"{record.kind}/{name}", value, record.step)
+
+    def close(self) -> None:
+        """Write what is waiting."""
+        self._writer.close()
+
+
+def _numbers(path: str, value: object) -> dict[str, float]:
+    if isinstance(value, dict):
+        inner = [_numbers(f"{path}.{key}" if path else key, item) for key, item in value.items()]
+        return {name: number for part in inner for name, number in part.items()}
+    return {path: float(value)} if isinstance(value, (int, float)) else {}
 
 
 class Meter:

@@ -15,29 +15,41 @@ from torch import Tensor, nn
 from attribound import models
 from attribound.data import arrays
 from attribound.networks.modes import eval_mode
-from attribound.training.augmentation import crop_flip, crop_flip_draws
-from attribound.training.batch_loss import BatchLoss
 from attribound.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from attribound.training.config import TrainingConfig
 from attribound.training.directory import Directory, versions
+from attribound.training.draws import (
+    batch_count,
+    batch_rows,
+    crop_flip,
+    crop_flip_draws,
+    derived,
+    generator,
+)
 from attribound.training.evaluation import evaluate
 from attribound.training.finite import bad_parameters, not_finite
-from attribound.training.log import EvaluationRecord, Log, Meter, Record, StepRecord
-from attribound.training.network import Start
-from attribound.training.parts import Parts, batch_count, batch_rows
+from attribound.training.log import (
+    EvaluationRecord,
+    EventFiles,
+    Log,
+    LogRecord,
+    Meter,
+    StepRecord,
+)
+from attribound.training.network import FirstNetwork
+from attribound.training.objective import BatchLoss
+from attribound.training.parts import DataParts
 from attribound.training.progress import display
-from attribound.training.seeds import derived, generator
 from attribound.training.stopping import Stopped, Stopper
-from attribound.training.tensorboard import EventFiles
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class TrainingRun:
     """What a loop works on, and what it shows."""
 
     config: TrainingConfig
-    parts: Parts
-    start: Start
+    parts: DataParts
+    start: FirstNetwork
     directory: Directory
     progress: bool
     tensorboard: bool
@@ -50,13 +62,13 @@ class Loop:
     the optimiser's state, so that these are all a checkpoint needs for an exact resume.
     """
 
-    def __init__(self, fabric: Any, run: Run) -> None:
+    def __init__(self, fabric: Any, run: TrainingRun) -> None:
         config = run.config
         self.run, self.config, self.fabric = run, config, fabric
         self.model = run.start.model
         if config.channels_last:
             self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.batch_loss = BatchLoss(self.model, config.method, config.ball.build())
+        self.batch_loss = BatchLoss(self.model, config.method, config.ball)
         self.optimiser = config.optimiser.build(self.model.parameters())
         self.module, self.stepper = fabric.setup(self.batch_loss, self.optimiser)
         self.dtype = next(self.model.parameters()).dtype
@@ -233,9 +245,8 @@ class Loop:
         due = epoch % settings.every == 0 or epoch == self.config.epochs
         if due and len(held_out) and self.fabric.is_global_zero:
             x, y = self._placed(*arrays(held_out))
-            ball = self.config.ball.build()
             seed = derived(self.config.seed, "evaluation")
-            scores = evaluate(self.model, x, y, ball, settings, seed=seed)
+            scores = evaluate(self.model, x, y, self.config.ball, settings, seed=seed)
             self.last = EvaluationRecord(
                 step=self.step,
                 epoch=float(epoch),
@@ -246,7 +257,7 @@ class Loop:
             self._publish(self.last)
         self.fabric.barrier()
 
-    def _publish(self, record: Record) -> None:
+    def _publish(self, record: LogRecord) -> None:
         for sink in self.sinks:
             sink.append(record)
         self.shown.show(record)

@@ -1,19 +1,19 @@
-"""Gradients with respect to inputs that can be differentiated again."""
+"""Attribution maps that can be differentiated again, and how alike two of them are."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 
+from attribound.attributions import IntegratedGradients
 from attribound.attributions.hessian import Path
 from attribound.attributions.quadrature import rule
 from attribound.basics.errors import InputError
-from attribound.models.settings import is_finite
+from attribound.basics.tensors import dot
 from attribound.networks.classifier import differentiate
 from attribound.networks.fast_derivatives import FastDerivatives
 
@@ -40,7 +40,12 @@ def smooth_logits(model: nn.Module, points: Tensor) -> Tensor:
 
 
 def along(
-    model: nn.Module, path: Path, score: Score = target_logit, *, again: bool = True
+    model: nn.Module,
+    path: Path,
+    score: Score = target_logit,
+    *,
+    times_displacement: bool = True,
+    again: bool = True,
 ) -> Tensor:
     """The displacement times the mean gradient along each path: integrated gradients of ``score``.
 
@@ -53,33 +58,60 @@ def along(
             points.requires_grad_()
         total = score(smooth_logits(model, points), target).sum()
         gradient = differentiate(total, points, create_graph=again)
-        return path.displacement * path.average(gradient, path.weights)
+        mean = path.average(gradient, path.weights)
+        return path.displacement * mean if times_displacement else mean
 
 
-@dataclass(frozen=True)
-class IG:
-    """Integrated gradients of the label's logit, as a setting of training methods.
+def explained(
+    ig: IntegratedGradients, model: nn.Module, x: Tensor, y: Tensor, *, again: bool = True
+) -> Tensor:
+    """The integrated gradients of each label's logit; their graph unless ``again`` is False."""
+    base = _baseline(ig, x)
+    nodes, weights = rule(ig.quadrature, ig.steps)
+    path = Path(base, x - base, nodes.to(x), weights.to(x), y)
+    return along(model, path, times_displacement=ig.multiply_by_inputs, again=again)
 
-    Attributes:
-        steps: number of quadrature nodes; few are enough for training.
-        baseline: the value of every feature at the start of the path.
-        quadrature: ``riemann_right`` (the paper's), ``midpoint`` or ``gauss_legendre``.
-    """
 
-    steps: int = 5
-    baseline: float = 0.0
-    quadrature: str = "riemann_right"
+def check_recipe(ig: IntegratedGradients) -> None:
+    """Refuse integrated gradients from a baseline that is none."""
+    if not torch.isfinite(torch.as_tensor(ig.baseline)).all():
+        raise InputError(
+            "ig.baseline", expected="finite numbers", got="NaN or infinity", remedy="use 0"
+        )
 
-    def __post_init__(self) -> None:
-        """Refuse a rule that is none."""
-        rule(self.quadrature, self.steps)
-        if not is_finite(self.baseline):
-            raise InputError(
-                "baseline", expected="a finite number", got=repr(self.baseline), remedy="use 0"
-            )
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, *, again: bool = True) -> Tensor:
-        """The attribution of each example; its graph unless ``again`` is False."""
-        base = torch.full_like(x, self.baseline)
-        nodes, weights = rule(self.quadrature, self.steps)
-        return along(model, Path(base, x - base, nodes.to(x), weights.to(x), y), again=again)
+def _baseline(ig: IntegratedGradients, x: Tensor) -> Tensor:
+    base = torch.as_tensor(ig.baseline, dtype=x.dtype, device=x.device)
+    if base.dim() and base.shape != x.shape[1:]:
+        raise InputError(
+            "ig.baseline",
+            expected=f"a number or shape {tuple(x.shape[1:])}, the same for all examples",
+            got=f"shape {tuple(base.shape)}",
+            remedy="use 0",
+        )
+    return base.expand_as(x)
+
+
+def cosine(a: Tensor, b: Tensor) -> Tensor:
+    """The cosine between each example of ``a`` and of ``b``; 0 where one is zero, never NaN."""
+    return dot(_direction(a), _direction(b))
+
+
+def pearson(a: Tensor, b: Tensor) -> Tensor:
+    """The correlation of the entries of each example; 0 where one is constant, never NaN."""
+    return cosine(_centred(a), _centred(b))
+
+
+def _centred(a: Tensor) -> Tensor:
+    flat = a.flatten(1)
+    return flat - flat.mean(1, keepdim=True)
+
+
+def _direction(a: Tensor) -> Tensor:
+    flat = a.flatten(1)
+    # A constant factor, by which directions do not change: without it small maps underflow.
+    peak = flat.detach().abs().amax(1, keepdim=True)
+    scaled = flat / torch.where(peak > 0, peak, torch.ones_like(peak))
+    square = (scaled**2).sum(1, keepdim=True)
+    # A norm has no derivative at zero, so that a zero map must not meet one.
+    return scaled * torch.where(square > 0, square, torch.ones_like(square)).rsqrt()

@@ -16,15 +16,15 @@ from attribound.basics.errors import InputError
 from attribound.basics.whole_files import sha256_of
 from attribound.models.config import ARCHITECTURES
 from attribound.models.files import KEY
-from attribound.training.config import WarmStart
-from attribound.training.seeds import derived
+from attribound.training.config import InitialWeights
+from attribound.training.draws import derived
 
 #: The architecture for a shape, unless another is asked for; an MLP for any other.
 _FITTING: dict[tuple[int, ...], str] = {(1, 28, 28): "small_cnn", (3, 32, 32): "resnet18"}
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class FirstNetwork:
     """A network with the weights it begins with.
 
     Attributes:
@@ -40,11 +40,11 @@ class Start:
 
 def first_network(
     settings: Mapping[str, object],
-    warm_start: WarmStart | None,
+    warm_start: InitialWeights | None,
     shape: tuple[int, ...],
     classes: int,
     seed: int,
-) -> Start:
+) -> FirstNetwork:
     """The network for examples of ``shape``: that of the warm start, or a new one.
 
     Raises:
@@ -55,7 +55,7 @@ def first_network(
     config = models.config_from_json(_complete(settings, shape, classes))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived(seed, "weights"))
-        return Start(config, models.build(config), None)
+        return FirstNetwork(config, models.build(config), None)
 
 
 def check_fit(model: nn.Module, x: torch.Tensor, classes: int) -> None:
@@ -94,7 +94,7 @@ def _complete(
     return {"architecture": name, **sizes, **settings}
 
 
-def _warm(warm_start: WarmStart, settings: Mapping[str, object]) -> Start:
+def _warm(warm_start: InitialWeights, settings: Mapping[str, object]) -> FirstNetwork:
     path = Path(warm_start.file).expanduser()
     if not path.is_file():
         raise InputError(
@@ -115,7 +115,7 @@ def _warm(warm_start: WarmStart, settings: Mapping[str, object]) -> Start:
             got=repr(settings[differing[0]]),
             remedy="leave network out: it comes with the warm start",
         )
-    return Start(config, model, sha256_of(path))
+    return FirstNetwork(config, model, sha256_of(path))
 
 
 def _stored(path: Path) -> models.Config:

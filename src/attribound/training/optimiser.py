@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import nn
 
-from attribound.training.checks import check_positive
-from attribound.training.settings import check_fraction, check_least
+from attribound.basics.numbers import check_fraction, check_least, check_positive
+from attribound.values import Value, register
 
 
+class Optimiser(Value, ABC):
+    """How a step follows from a gradient.
+
+    Attributes:
+        lr: the learning rate, which the schedule multiplies.
+    """
+
+    lr: float
+
+    @abstractmethod
+    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimiser of PyTorch."""
+
+
+@register("adam")
 @dataclass(frozen=True)
-class Adam:
+class Adam(Optimiser):
     """Adam of Kingma and Ba; weight decay is added to the gradient."""
 
-    name: Literal["adam"] = "adam"
     lr: float = 1e-3
     weight_decay: float = 0.0
     beta1: float = 0.9
@@ -25,10 +39,10 @@ class Adam:
 
     def __post_init__(self) -> None:
         """Refuse rates that cannot be."""
-        check_positive("optimiser.lr", self.lr, "use e.g. 0.001")
-        check_least("optimiser.weight_decay", self.weight_decay, 0)
-        check_fraction("optimiser.beta1", self.beta1)
-        check_fraction("optimiser.beta2", self.beta2)
+        check_positive("lr", self.lr, "use e.g. 0.001")
+        check_least("weight_decay", self.weight_decay, 0)
+        check_fraction("beta1", self.beta1)
+        check_fraction("beta2", self.beta2)
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """The optimiser of PyTorch."""
@@ -36,11 +50,11 @@ class Adam:
         return torch.optim.Adam(parameters, self.lr, betas, weight_decay=self.weight_decay)
 
 
+@register("sgd")
 @dataclass(frozen=True)
-class SGD:
+class SGD(Optimiser):
     """Stochastic gradient descent with momentum."""
 
-    name: Literal["sgd"] = "sgd"
     lr: float = 0.1
     weight_decay: float = 0.0
     momentum: float = 0.9
@@ -48,11 +62,11 @@ class SGD:
 
     def __post_init__(self) -> None:
         """Refuse rates that cannot be."""
-        check_positive("optimiser.lr", self.lr, "use e.g. 0.1")
-        check_least("optimiser.weight_decay", self.weight_decay, 0)
-        check_least("optimiser.momentum", self.momentum, 0)
+        check_positive("lr", self.lr, "use e.g. 0.1")
+        check_least("weight_decay", self.weight_decay, 0)
+        check_least("momentum", self.momentum, 0)
         if self.nesterov:
-            check_positive("optimiser.momentum", self.momentum, "nesterov needs it, e.g. 0.9")
+            check_positive("momentum", self.momentum, "nesterov needs it, e.g. 0.9")
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """The optimiser of PyTorch."""
@@ -63,6 +77,3 @@ class SGD:
             nesterov=self.nesterov,
             weight_decay=self.weight_decay,
         )
-
-
-Optimiser = Adam | SGD

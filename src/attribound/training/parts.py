@@ -1,25 +1,22 @@
-"""The examples a training sees: what is held out, batches in their order, and a fingerprint."""
+"""The examples a training sees, what is held out, and a fingerprint of both."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from attribound.basics.errors import InputError
 from attribound.data import Examples, Split, load, split
-from attribound.training.config import Data
-from attribound.training.seeds import generator
+from attribound.training.config import TrainingData
 
 #: Examples whose values enter the fingerprint; the labels of all do.
 _FINGERPRINTED = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class DataParts:
     """Examples to train on, and those held out to measure progress on."""
 
     train: Examples
@@ -39,7 +36,7 @@ class Parts:
         return digest.hexdigest()
 
 
-def load_parts(data: Data) -> Parts:
+def load_parts(data: TrainingData) -> DataParts:
     """The data of a config, divided with its own seed.
 
     Raises:
@@ -56,21 +53,4 @@ def load_parts(data: Data) -> Parts:
             remedy="lower held_out, or correct limit",
         )
     held_out, train = split(whole, (data.held_out, limit - data.held_out), data.seed)
-    return Parts(train, held_out)
-
-
-def batch_count(examples: int, batch: int, devices: int) -> int:
-    """How many batches an epoch has; the last is left out if it has no example for a device."""
-    whole, rest = divmod(examples, batch)
-    return whole + (rest >= devices)
-
-
-def batch_rows(examples: int, batch: int, seed: int, step: int, per_epoch: int) -> Tensor:
-    """The examples of a step: every epoch has an order of its own, from the seed alone."""
-    epoch, number = divmod(step, per_epoch)
-    return _order(examples, seed, epoch)[number * batch : (number + 1) * batch]
-
-
-@functools.lru_cache(maxsize=2)
-def _order(examples: int, seed: int, epoch: int) -> Tensor:
-    return torch.randperm(examples, generator=generator(seed, "order", epoch))
+    return DataParts(train, held_out)

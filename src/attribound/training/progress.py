@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from attribound.training.log import EvaluationRecord, Record, StepRecord
+from attribound.training.log import EvaluationRecord, LogRecord, StepRecord
 
 #: Seconds between plain lines, and evaluations shown in the live table.
 _PAUSE, _ROWS = 10.0, 8
@@ -30,7 +30,7 @@ class Display(ABC):
         """That many steps are done."""
 
     @abstractmethod
-    def show(self, record: Record) -> None:
+    def show(self, record: LogRecord) -> None:
         """There is a new record."""
 
     def close(self) -> None:
@@ -44,7 +44,7 @@ class Nothing(Display):
     def advance(self, step: int) -> None:
         """Nothing."""
 
-    def show(self, record: Record) -> None:
+    def show(self, record: LogRecord) -> None:
         """Nothing."""
 
 
@@ -59,7 +59,7 @@ class Lines(Display):
     def advance(self, step: int) -> None:
         """Nothing: lines come with records."""
 
-    def show(self, record: Record) -> None:
+    def show(self, record: LogRecord) -> None:
         """One line on standard error."""
         now = time.monotonic()
         if isinstance(record, StepRecord) and now - self._last < _PAUSE:
@@ -91,7 +91,7 @@ class LiveTable(Display):
         """Move the bar."""
         self._bar.update(self._task, completed=step)
 
-    def show(self, record: Record) -> None:
+    def show(self, record: LogRecord) -> None:
         """Draw anew."""
         if isinstance(record, StepRecord):
             self._losses = describe(record)
@@ -117,7 +117,7 @@ class LiveTable(Display):
         return Group(self._bar, self._losses, table)
 
 
-def describe(record: Record) -> str:
+def describe(record: LogRecord) -> str:
     """A record in one line."""
     if isinstance(record, StepRecord):
         terms = ", ".join(f"{name} {value:.4g}" for name, value in record.terms.items())

@@ -3,38 +3,45 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
 
 from attribound.basics.errors import InputError
-from attribound.training.checks import check_positive
-from attribound.training.settings import check_fraction
+from attribound.basics.numbers import check_fraction, check_positive
+from attribound.values import Value, register
 
 
+class Schedule(Value, ABC):
+    """What the learning rate of the optimiser is multiplied with at each step."""
+
+    @abstractmethod
+    def factor(self, step: int, steps: int, per_epoch: int) -> float:
+        """The factor of a step of ``steps``, ``per_epoch`` of which make an epoch."""
+
+
+@register("constant")
 @dataclass(frozen=True)
-class Constant:
+class Constant(Schedule):
     """The learning rate of the optimiser throughout."""
-
-    name: Literal["constant"] = "constant"
 
     def factor(self, step: int, steps: int, per_epoch: int) -> float:  # noqa: ARG002
         """1."""
         return 1.0
 
 
+@register("cosine")
 @dataclass(frozen=True)
-class Cosine:
+class Cosine(Schedule):
     """Half a cosine from the learning rate of the optimiser down to zero after the last step."""
-
-    name: Literal["cosine"] = "cosine"
 
     def factor(self, step: int, steps: int, per_epoch: int) -> float:  # noqa: ARG002
         """(1 + cos(pi step / steps)) / 2."""
         return (1 + math.cos(math.pi * step / steps)) / 2
 
 
+@register("one_cycle")
 @dataclass(frozen=True)
-class OneCycle:
+class OneCycle(Schedule):
     """Up from a small learning rate to the optimiser's, then down to nearly zero, by cosines.
 
     Attributes:
@@ -43,7 +50,6 @@ class OneCycle:
         end: the last learning rate as a fraction of the first.
     """
 
-    name: Literal["one-cycle"] = "one-cycle"
     rise: float = 0.3
     start: float = 0.04
     end: float = 1e-4
@@ -51,7 +57,7 @@ class OneCycle:
     def __post_init__(self) -> None:
         """Refuse what is no fraction."""
         for name in ("rise", "start", "end"):
-            check_fraction(f"schedule.{name}", getattr(self, name))
+            check_fraction(name, getattr(self, name))
 
     def factor(self, step: int, steps: int, per_epoch: int) -> float:  # noqa: ARG002
         """As PyTorch's OneCycleLR without momentum."""
@@ -61,8 +67,9 @@ class OneCycle:
         return _cosine(1.0, self.start * self.end, (step - top) / (last - top))
 
 
+@register("multistep")
 @dataclass(frozen=True)
-class MultiStep:
+class MultiStep(Schedule):
     """The learning rate times ``gamma`` from each milestone on.
 
     Attributes:
@@ -70,16 +77,15 @@ class MultiStep:
         gamma: by how much it falls.
     """
 
-    name: Literal["multistep"] = "multistep"
     milestones: tuple[float, ...] = ()
     gamma: float = 0.1
 
     def __post_init__(self) -> None:
         """Refuse milestones out of order."""
-        check_positive("schedule.gamma", self.gamma, "use e.g. 0.1")
+        check_positive("gamma", self.gamma, "use e.g. 0.1")
         if list(self.milestones) != sorted(set(self.milestones)):
             raise InputError(
-                "schedule.milestones",
+                "milestones",
                 expected="epochs in rising order",
                 got=repr(list(self.milestones)),
                 remedy="use e.g. milestones = [75, 90]",
@@ -89,9 +95,6 @@ class MultiStep:
         """``gamma`` to the power of the milestones passed."""
         passed = sum(step >= milestone * per_epoch for milestone in self.milestones)
         return float(self.gamma**passed)
-
-
-Schedule = Constant | Cosine | OneCycle | MultiStep
 
 
 def _cosine(start: float, end: float, way: float) -> float:

@@ -13,15 +13,15 @@ import torch
 from torch import nn
 
 from attribound import models
+from attribound.balls.ball import check_ball
 from attribound.basics.packages import package
 from attribound.basics.whole_files import sha256_of
 from attribound.training.config import TrainingConfig
-from attribound.training.directory import Directory, versions
-from attribound.training.files import read_json, write_json
-from attribound.training.loop import Loop, Run
-from attribound.training.network import Start, check_fit, first_network
-from attribound.training.parts import Parts, load_parts
-from attribound.training.reading import to_json
+from attribound.training.directory import Directory, read_json, versions, write_json
+from attribound.training.loop import Loop, TrainingRun
+from attribound.training.network import FirstNetwork, check_fit, first_network
+from attribound.training.parts import DataParts, load_parts
+from attribound.values import fingerprints, to_spec
 
 
 @dataclass(frozen=True)
@@ -93,23 +93,25 @@ def train(
         if first:
             directory.claim(_document(fabric, config, parts, start), resume=resume)
         if not directory.summary.exists():
-            fabric.launch(_train, Run(config, parts, start, directory, progress, tensorboard))
+            fabric.launch(
+                _train, TrainingRun(config, parts, start, directory, progress, tensorboard)
+            )
     summary = read_json(directory.summary)
     return TrainingResult(models.load(directory.model), summary, fabric.global_rank)
 
 
-def _prepared(config: TrainingConfig) -> tuple[Parts, Start]:
+def _prepared(config: TrainingConfig) -> tuple[DataParts, FirstNetwork]:
     """Data and network, which fit."""
     parts = load_parts(config.data)
     shape, classes = parts.train.shape, len(parts.train.classes)
     start = first_network(config.network, config.warm_start, shape, classes, config.seed)
     x = parts.train.read(torch.arange(min(2, len(parts.train))))
     check_fit(start.model, x, classes)
-    config.ball.build().check_inside(x)
+    check_ball(config.ball, x)
     return parts, start
 
 
-def _train(fabric: Any, run: Run) -> None:
+def _train(fabric: Any, run: TrainingRun) -> None:
     """What every process does."""
     loop = Loop(fabric, run)
     loop.train()
@@ -120,10 +122,16 @@ def _train(fabric: Any, run: Run) -> None:
     fabric.barrier()
 
 
-def _document(fabric: Any, config: TrainingConfig, parts: Parts, start: Start) -> dict[str, Any]:
-    """What ``config.json`` says: all that determines the result, and the versions."""
+def _document(
+    fabric: Any, config: TrainingConfig, parts: DataParts, start: FirstNetwork
+) -> dict[str, Any]:
+    """What ``config.json`` says: all that determines the result, and the versions.
+
+    Methods and balls of a user's own are recognised by the fingerprint of their code.
+    """
     return {
-        "settings": to_json(config),
+        "settings": to_spec(config, whole=True),
+        "code": fingerprints(config),
         "network": start.config.to_json(),
         "data": {
             "name": parts.train.name,

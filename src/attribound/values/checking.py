@@ -32,7 +32,7 @@ def checked(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
     try:
         read = _model(kind).model_validate(mended)
     except pydantic.ValidationError as error:
-        faults = [_fault(kind, dict(each)) for each in error.errors(include_url=False)]
+        faults = [_fault(kind, each) for each in _by_setting(error.errors(include_url=False))]
         raise faults[0] if len(faults) == 1 else _several(kind, faults) from error
     return {name: getattr(read, name) for name in read.model_fields_set}
 
@@ -101,20 +101,35 @@ def _model(kind: type) -> Any:
     )
 
 
-def _fault(kind: type, error: dict[str, Any]) -> InputError:
-    """One of pydantic's complaints as an error of this library; one from inside as it was there."""
-    where = ".".join(str(part) for part in error["loc"])
-    cause = error.get("ctx", {}).get("error")
-    if isinstance(cause, InputError):
-        return cause.inside(where)
-    if error["type"] == "extra_forbidden":
+def _by_setting(errors: list[Any]) -> list[list[Any]]:
+    """Complaints together that are about one thing: none of several types takes it."""
+    found: list[list[Any]] = []
+    for error in errors:
+        last = found[-1][0] if found else None
+        if last and last["loc"][0] == error["loc"][0] and last["input"] is error["input"]:
+            found[-1].append(error)
+        else:
+            found.append([error])
+    return found
+
+
+def _fault(kind: type, errors: list[Any]) -> InputError:
+    """Pydantic's complaints about a setting as one error; one from inside it as it was there."""
+    first = errors[0]
+    where = ".".join(str(part) for part in first["loc"][: 1 if len(errors) > 1 else None])
+    causes = [each["ctx"]["error"] for each in errors if each["type"] == "value_error"]
+    for cause in causes:
+        if isinstance(cause, InputError):
+            return cause.inside(where)
+    if first["type"] == "extra_forbidden":
         known = ", ".join(each.name for each in settings(kind)) or "none"
         expected = f"only settings of {name_of(kind)}: {known}"
         return InputError(where, expected=expected, got=repr(where), remedy="remove or correct it")
-    if error["type"] == "missing":
+    if first["type"] == "missing":
         return InputError(where, expected="a value", got="nothing", remedy="it has no default")
-    expected = error["msg"].removeprefix("Value error, ")
-    return InputError(where, expected=expected, got=repr(error["input"]), remedy="correct it")
+    wanted = [each["msg"].removeprefix("Input should be ") for each in errors]
+    got = repr(first["input"])
+    return InputError(where, expected=" or ".join(wanted), got=got, remedy="correct it")
 
 
 def _several(kind: type, faults: list[InputError]) -> InputError:

@@ -69,7 +69,7 @@ def add(
         )
     with _as_the_trainer_writes(run):
         data = config["data"]["name"]
-        method, network = config["settings"]["method"]["name"], config["network"]["architecture"]
+        method, network = config["settings"]["method"]["kind"], config["network"]["architecture"]
     check_describes(name, data, method, network)
     at = Path(cards or place) / f"{name}.json"
     _check_free(at, data, replace)
@@ -148,7 +148,7 @@ def _card(
     return Card(
         name=name,
         data=config["data"]["name"],
-        method=settings["method"]["name"],
+        method=settings["method"]["kind"],
         network=config["network"],
         training=_without_folders(config),
         seed=settings["seed"],

@@ -10,16 +10,17 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from attribound.attacks.objectives import Objective as Climbed
+from attribound.attributions import IntegratedGradients
+from attribound.basics.numbers import check_positive
 from attribound.networks.modes import eval_mode
-from attribound.training.checks import check_positive
-from attribound.training.gradients import IG, loss
-from attribound.training.groups import Climb, groups, mean_over_examples
+from attribound.training.groups import GroupedScore, groups, mean_over_examples
 from attribound.training.inner import Adversarial
-from attribound.training.passes import Passes
-from attribound.training.similarity import pearson
-from attribound.training.step import Step
+from attribound.training.maps import check_recipe, explained, loss, pearson
+from attribound.training.objective import Passes, Step
+from attribound.values import register
 
 
+@register("advaat")
 @dataclass(frozen=True)
 class AdvAAT(Adversarial):
     """CE(x') + weight (1 - Pearson(IG(x), IG(x'))) / 2, x' the end of ascent on all of that.
@@ -31,37 +32,39 @@ class AdvAAT(Adversarial):
         ig: which integrated gradients.
     """
 
-    name: ClassVar[str] = "advaat"
     terms: ClassVar[tuple[str, ...]] = ("ce_attacked", "attribution")
     weight: float = 1.0
-    ig: IG = field(default_factory=IG)
+    ig: IntegratedGradients = field(default_factory=lambda: IntegratedGradients(steps=5))
 
     def __post_init__(self) -> None:
         """Refuse a weight that is none."""
         super().__post_init__()
         check_positive("weight", self.weight, "use weight=1, or the objective 'at' for none")
+        check_recipe(self.ig)
 
     def climbed(self, step: Step) -> Climbed:
         """The whole objective; the attribution of x is computed once."""
         clean = torch.cat(
             [
-                self.ig(step.model, step.x[rows], step.y[rows], again=False).detach()
+                explained(self.ig, step.model, step.x[rows], step.y[rows], again=False).detach()
                 for rows in groups(step.x, self.ig.steps)
             ]
         )
 
         def score(moved: Tensor, rows: slice) -> Tensor:
-            after = self.ig(step.model, moved, step.y[rows])
+            after = explained(self.ig, step.model, moved, step.y[rows])
             distance = (1 - pearson(clean[rows], after)) / 2
             return loss(step.model(moved), step.y[rows]) + self.weight * distance
 
-        return Climb(score, self.ig.steps)
+        return GroupedScore(score, self.ig.steps)
 
     def losses(self, step: Step, attacked: Tensor) -> dict[str, Tensor]:
         """Both terms."""
 
         def term(rows: slice) -> Tensor:
-            before, after = (self.ig(step.model, z[rows], step.y[rows]) for z in (step.x, attacked))
+            before, after = (
+                explained(self.ig, step.model, z[rows], step.y[rows]) for z in (step.x, attacked)
+            )
             return (1 - pearson(before, after)) / 2
 
         with eval_mode(step.model):

@@ -10,20 +10,19 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, softplus
 
 from attribound.attacks.objectives import Objective as Climbed
-from attribound.models.settings import check_count
+from attribound.basics.numbers import check_count, check_positive
 from attribound.networks import smooth
 from attribound.networks.classifier import differentiate
 from attribound.networks.kinks import find_kinks
 from attribound.networks.modes import eval_mode
-from attribound.training.checks import check_positive
-from attribound.training.gradients import smooth_logits, target_logit
-from attribound.training.groups import Climb, mean_over_examples
+from attribound.training.groups import GroupedScore, mean_over_examples
 from attribound.training.inner import Adversarial
-from attribound.training.passes import Passes
-from attribound.training.similarity import cosine
-from attribound.training.step import Step
+from attribound.training.maps import cosine, smooth_logits, target_logit
+from attribound.training.objective import Passes, Step
+from attribound.values import register
 
 
+@register("art")
 @dataclass(frozen=True)
 class ART(Adversarial):
     """CE(x') + weight log(1 + exp(d(z, g_y) - d(z, g_other))), averaged over z in {x, x'}.
@@ -46,7 +45,6 @@ class ART(Adversarial):
         beta: of the softplus that replaces ReLU; 50 there.
     """
 
-    name: ClassVar[str] = "art"
     terms: ClassVar[tuple[str, ...]] = ("ce_attacked", "attribution")
     loss_passes: ClassVar[Passes] = Passes(first=1, second=4)
     steps: int = 3
@@ -75,7 +73,7 @@ class ART(Adversarial):
             z, own, other = (v.gather(1, at) for v in (moved.flatten(1), own, other))
             return softplus(cosine(z, other) - cosine(z, own))
 
-        return Climb(score, 2)
+        return GroupedScore(score, 2)
 
     def losses(self, step: Step, attacked: Tensor) -> dict[str, Tensor]:
         """Both terms."""

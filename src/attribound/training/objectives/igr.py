@@ -7,20 +7,18 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from attribound.attributions import IntegratedGradients
+from attribound.basics.numbers import check_positive
 from attribound.networks.modes import eval_mode
-from attribound.training.checks import check_positive
-from attribound.training.gradients import IG
 from attribound.training.groups import mean_over_examples
-from attribound.training.objective import Objective
-from attribound.training.objectives.at import AT
-from attribound.training.objectives.trades import TRADES
-from attribound.training.passes import Passes
-from attribound.training.similarity import cosine
-from attribound.training.step import Step
+from attribound.training.maps import check_recipe, cosine, explained
+from attribound.training.objective import Passes, Step, TrainingObjective
+from attribound.training.objectives.predictions import AT, TRADES
+from attribound.values import register
 
 
 @dataclass(frozen=True)
-class IGR(Objective):
+class IGR(TrainingObjective):
     """The base's loss + weight (1 - cos(IG(x), IG(x'))), x' as the base finds it.
 
     It is there for two bases: :class:`ATWithIGR` and :class:`TRADESWithIGR`.
@@ -31,13 +29,14 @@ class IGR(Objective):
         ig: which integrated gradients.
     """
 
-    base: Objective
+    base: TrainingObjective
     weight: float = 1.0
-    ig: IG = field(default_factory=IG)
+    ig: IntegratedGradients = field(default_factory=lambda: IntegratedGradients(steps=5))
 
     def __post_init__(self) -> None:
         """Refuse a weight that is none."""
         check_positive("weight", self.weight, f"use weight=1, or {self.base.name!r} for none")
+        check_recipe(self.ig)
 
     def attack(self, step: Step) -> Tensor:
         """The base's."""
@@ -47,7 +46,9 @@ class IGR(Objective):
         """The base's terms, and the regularizer."""
 
         def term(rows: slice) -> Tensor:
-            before, after = (self.ig(step.model, z[rows], step.y[rows]) for z in (step.x, attacked))
+            before, after = (
+                explained(self.ig, step.model, z[rows], step.y[rows]) for z in (step.x, attacked)
+            )
             return 1 - cosine(before, after)
 
         with eval_mode(step.model):
@@ -65,19 +66,19 @@ class IGR(Objective):
         return self.base.loss_passes + Passes(second=2 * self.ig.steps)
 
 
+@register("at+igr")
 @dataclass(frozen=True)
 class ATWithIGR(IGR):
     """Adversarial training with the regularizer."""
 
-    name: ClassVar[str] = "at+igr"
     terms: ClassVar[tuple[str, ...]] = (*AT.terms, "igr")
     base: AT = field(default_factory=AT)
 
 
+@register("trades+igr")
 @dataclass(frozen=True)
 class TRADESWithIGR(IGR):
     """TRADES with the regularizer, the paper's best model."""
 
-    name: ClassVar[str] = "trades+igr"
     terms: ClassVar[tuple[str, ...]] = (*TRADES.terms, "igr")
     base: TRADES = field(default_factory=TRADES)

@@ -1,4 +1,4 @@
-"""Shifted and mirrored images against a slow re-implementation."""
+"""The order of examples; shifted and mirrored images against a slow re-implementation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,35 @@ import pytest
 import torch
 
 from attribound.basics.errors import InputError
-from attribound.training.augmentation import crop_flip, crop_flip_draws
+from attribound.training.draws import (
+    batch_count,
+    batch_rows,
+    crop_flip,
+    crop_flip_draws,
+    derived,
+)
+
+
+def epoch_order(seed: int, epoch: int) -> list[int]:
+    steps = range(epoch * 4, epoch * 4 + 4)
+    return torch.cat([batch_rows(14, 4, seed, step, 4) for step in steps]).tolist()
+
+
+def test_an_epoch_sees_each_example_once_in_an_order_of_its_own() -> None:
+    orders = [epoch_order(seed, epoch) for seed in (0, 1) for epoch in (0, 1)]
+    assert all(sorted(order) == list(range(14)) for order in orders)
+    assert len({tuple(order) for order in orders}) == 4
+    assert orders[0] == epoch_order(0, 0)
+
+
+def test_a_batch_without_an_example_for_each_device_is_left_out() -> None:
+    assert [batch_count(n, 4, 2) for n in (8, 9, 10)] == [2, 2, 3]
+    assert batch_count(9, 4, 1) == 3
+
+
+def test_seeds_keep_their_arguments_apart() -> None:
+    assert derived(1, "a", 23) != derived(12, "a", 3) != derived(1, "a", 2, 3)
+    assert all(0 <= derived(0, "a", i) < 2**63 for i in range(100))
 
 
 def slow(image: torch.Tensor, down: int, right: int, mirrored: int) -> torch.Tensor:
