@@ -8,6 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import attribound as ab
 from attribound.basics.errors import InputError
 from attribound.cli.compare import compare
 from attribound.cli.report import report
@@ -27,9 +28,7 @@ def attribound(*arguments: object):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    chosen = cases.settings(
-        attributions=(cases.SaliencySettings(),), balls=(cases.BallSettings("l2", (0.1,)),)
-    )
+    chosen = cases.settings(attributions=(ab.Saliency(),), balls=(ab.L2Ball(0.1),))
     return cases.run(tmp_path_factory.mktemp("cli") / "run", chosen)
 
 
@@ -48,7 +47,7 @@ def test_files_for_other_tools_are_written_on_demand(run, tmp_path) -> None:
     found = attribound("report", run.path, *places, *options)
     assert found.exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        [*names, "page.html", "figures"]
+        [*names, "rows-bounds.csv", "rows-attacks.csv", "page.html", "figures"]
     )
     assert "figures: 6 in" in found.stdout
 
@@ -56,7 +55,7 @@ def test_files_for_other_tools_are_written_on_demand(run, tmp_path) -> None:
 def test_json_is_alone_on_standard_output(run, tmp_path) -> None:
     found = attribound("report", run.path, "--json", "--export", tmp_path / "rows.csv")
     (summary,) = json.loads(found.stdout)
-    assert summary["claims"]["certified"]["broken"]["count"] == 0
+    assert summary["claims"]["certified"]["exceeded"]["count"] == 0
     assert "rows.csv" in found.stderr
 
 

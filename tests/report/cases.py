@@ -1,9 +1,9 @@
-"""Runs with known numbers, hostile names, broken bounds, undefined angles and failed samples."""
+"""Runs with known numbers, hostile names, exceeded bounds, undefined angles and failed samples."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,25 +11,28 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from attribound.auditing.manifest import Manifest, column_types
-from attribound.auditing.rows import MAPS_SCHEMA, schema, table
-from attribound.auditing.settings import (
-    AscentSettings,
-    AuditSettings,
-    BallSettings,
-    IGSettings,
-    SaliencySettings,
-    dump_settings,
-)
-from attribound.auditing.store import Run
+import attribound as ab
+from attribound.auditing import AuditSettings, Run
+from attribound.auditing.bounded import mark_exceeded
+from attribound.auditing.manifest import Manifest
+from attribound.auditing.rows import MAPS_SCHEMA, SCHEMA, table
+from attribound.balls import Ball
 from attribound.bounding.cosine import cosine_and_degrees
 from attribound.bounding.first_order.sensitivity import RANGE_CERTIFICATE
+from attribound.bounding.guarantees import method_of
 
 HOSTILE = """</script><script>alert(1)</script><img src=x onerror="alert(2)">'"&$"""
 CLASSES = ["shirt", HOSTILE, "bag"]
 FAILED, ZERO, WRONG = 3, 5, 7  # samples
 #: Bound / (xi epsilon) by claim.
-FACTORS = {"first_order": 1.0, "calibrated": 1.3, "mean_value": 1.25, "certified": 2.5}
+FACTORS = {
+    "first_order": 1.0,
+    "adjusted": 1.05,
+    "calibrated": 1.3,
+    "mean_value": 1.25,
+    "certified": 2.5,
+}
+L2 = (ab.L2Ball(0.05), ab.L2Ball(0.1))
 
 
 @dataclass(frozen=True)
@@ -38,15 +41,15 @@ class Tables:
     maps: pa.Table
 
 
-def settings(**changes: object) -> AuditSettings:
+def settings(claims: Sequence[str] = tuple(FACTORS), **changes: object) -> AuditSettings:
     chosen: dict[str, object] = {
         "model": "zoo:fashion-mnist/at",
         "data": "fashion-mnist",
         "limit": 24,
-        "attributions": (SaliencySettings(), IGSettings(label=HOSTILE)),
-        "balls": (BallSettings("l2", (0.05, 0.1)), BallSettings("linf", (0.01, 0.02), 0, 1)),
-        "claims": tuple(FACTORS),
-        "attacks": {"ascent": AscentSettings()},
+        "attributions": (ab.Saliency(), ab.IntegratedGradients(label=HOSTILE)),
+        "balls": (*L2, *(ab.LinfBall(epsilon, low=0, high=1) for epsilon in (0.01, 0.02))),
+        "claims": tuple(method_of(claim) for claim in claims),
+        "attacks": {"ascent": ab.attacks.AttributionAscent()},
         "batch": 8,
         **changes,
     }
@@ -58,17 +61,25 @@ def run(
     chosen: AuditSettings | None = None,
     *,
     shape: tuple[int, ...] = (1, 8, 8),
+    map_shape: tuple[int, ...] | None = None,
     scale: float = 1.0,
     seed: int = 0,
     fingerprint: str = "sha256:data",
     batches: int | None = None,
+    claims: Mapping[str, float] | None = None,
+    document: Mapping[str, object] | None = None,
 ) -> Run:
-    """A run of ``limit`` samples; ``scale`` multiplies deviations, ``batches`` cuts it short."""
+    """A run of ``limit`` samples; ``scale`` multiplies deviations, ``batches`` cuts it short.
+
+    ``claims`` (names and factors) are in the rows in place of those of the settings, and
+    ``document`` changes the settings that are stored.
+    """
     chosen = chosen or settings()
     samples = chosen.limit
-    columns = schema(chosen)
+    names = claims or {method.claim.name: 0.0 for method in chosen.claims or ()}
+    factors = {name: factor or FACTORS[name] for name, factor in names.items()}
     manifest = Manifest(
-        settings=dump_settings(chosen),
+        settings={**chosen.document(), **(document or {})},
         model={"name": chosen.model, "fingerprint": "sha256:model"},
         data={
             "name": chosen.data,
@@ -79,35 +90,29 @@ def run(
         versions={"attribound": "0.1.0", "torch": "2.13.0"},
         samples=samples,
         batch=chosen.batch,
-        rows_per_sample=len(chosen.attributions) * sum(len(b.epsilons) for b in chosen.balls),
-        columns=column_types(columns),
-        map_columns=column_types(MAPS_SCHEMA),
+        rows_per_sample=len(chosen.attributions) * len(chosen.balls),
         created="2026-01-01T00:00:00+00:00",
     )
+    shapes = shape, shape if map_shape is None else map_shape
     with Run.create(folder, manifest) as made:
         for number in range(manifest.batches if batches is None else batches):
             first = number * chosen.batch
             members = range(first, first + manifest.size(number))
-            rows = [row for i in members for row in sample(chosen, i, shape, scale, seed)]
-            maps = [row for i in members if i != FAILED for row in drawn(chosen, i, shape)]
+            sizes = tuple(math.prod(each) for each in shapes)
+            rows = [row for i in members for row in sample(chosen, i, sizes, factors, scale, seed)]
+            maps = [row for i in members if i != FAILED for row in drawn(chosen, i, *shapes)]
             batch = [{**row, "batch": number} for row in rows]
-            made.write(
-                number,
-                Tables(table(batch, columns), pa.Table.from_pylist(maps, schema=MAPS_SCHEMA)),
-            )
+            made.write(number, Tables(table(batch, SCHEMA), table(maps, MAPS_SCHEMA)))
     return Run.open(folder)
 
 
-def balls(chosen: AuditSettings) -> list[tuple[str, float, float, bool]]:
-    return [
-        (ball.norm, ball.p, epsilon, ball.p == math.inf and ball.low is not None)
-        for ball in chosen.balls
-        for epsilon in ball.epsilons
-    ]
-
-
 def sample(
-    chosen: AuditSettings, i: int, shape: tuple[int, ...], scale: float, seed: int
+    chosen: AuditSettings,
+    i: int,
+    sizes: tuple[int, int],
+    factors: Mapping[str, float],
+    scale: float,
+    seed: int,
 ) -> list[Mapping[str, object]]:
     rows = []
     for a, attribution in enumerate(chosen.attributions):
@@ -115,48 +120,45 @@ def sample(
         norm = 0.0 if i == ZERO else float(random.lognormal(0, 0.3))
         xi = scale * float(random.lognormal(1, 0.4))
         strength = float(random.uniform(0.5, 1.2))
-        for number, (name, p, epsilon, ranged) in enumerate(balls(chosen)):
+        for number, ball in enumerate(chosen.balls):
             row: dict[str, object] = {
                 "sample": 100 + 10 * i,
                 "label": i % 3,
                 "attribution": attribution.name,
-                "norm": name,
-                "p": p,
-                "epsilon": epsilon,
-                "features": math.prod(shape),
+                "ball": ball.name,
+                "epsilon": ball.epsilon,
+                "features": sizes[0],
+                "bounds": [],
+                "attacks": [],
             }
             if i == FAILED:
                 rows.append({**row, "error": f"ModelError: {HOSTILE}"})
                 continue
             # A value range cuts the ball: T grows more slowly than the radius.
-            reach = xi * (epsilon * (1 - 10 * epsilon) if ranged else epsilon)
-            attack = strength * reach * (0.9 + 0.05 * number) if chosen.attacks else None
+            cut = 1 - 10 * ball.epsilon if ranged(ball) else 1.0
+            reach = xi * ball.epsilon * cut
             row |= {
+                "scores": sizes[1],
                 "prediction": (i + (i == WRONG)) % 3,
                 "target": i % 3,
                 "correct": i != WRONG,
                 "attribution_norm": norm,
-                "xi_lower": 0.99 * xi,
-                "xi_upper": xi,
-                **bounds("adjusted", 1.05 * reach, norm, attack, own=False),
             }
-            if attack is not None:
-                row |= {
-                    **attacked("attack_ascent", attack, norm),
-                    "attack": attack,
-                    "attack_by": "ascent",
-                    "attack_degrees": angle(attack, norm),
-                    "attack_label_kept": i % 4 != 0,
-                    "kendall": 0.9 - 0.3 * strength,
-                    "topk": 0.8,
-                }
-            for claim in chosen.claims or ():
-                value = math.inf if claim == "calibrated" and i == 9 else FACTORS[claim] * reach
-                row |= bounds(claim, value, norm, attack)
-                if claim == "first_order" and ranged:
-                    row["first_order_source"] = RANGE_CERTIFICATE
-            rows.append(row)
+            if chosen.attacks:
+                row |= attacked(strength * reach * (0.9 + 0.05 * number), norm, i, strength)
+            bounds = []
+            for claim, factor in factors.items():
+                value = math.inf if claim == "calibrated" and i == 9 else factor * reach
+                bounds.append(bound(claim, value, norm, xi))
+                if claim == "first_order" and ranged(ball):
+                    bounds[-1]["source"] = RANGE_CERTIFICATE
+            mark_exceeded(bounds, row.get("strongest"))
+            rows.append({**row, "bounds": bounds})
     return rows
+
+
+def ranged(ball: Ball) -> bool:
+    return ball.limited and ball.name == "linf"
 
 
 def angle(deviation: float, norm: float) -> float:
@@ -164,58 +166,58 @@ def angle(deviation: float, norm: float) -> float:
     return cosine_and_degrees(*values)[1].item()
 
 
-def bounds(
-    claim: str, value: float, norm: float, attack: float | None, own: bool = True
-) -> dict[str, object]:
+def bound(claim: str, value: float, norm: float, xi: float) -> dict[str, object]:
     pair = torch.tensor([value], dtype=torch.float64), torch.tensor([norm]).double()
     cosine, degrees = (each.item() for each in cosine_and_degrees(*pair))
-    row: dict[str, object] = {
-        claim: value,
-        f"{claim}_cosine": cosine,
-        f"{claim}_degrees": degrees,
-        f"{claim}_broken": None if attack is None else attack > value,
-    }
-    if own:
-        row |= {
-            f"{claim}_status": "converged",
-            f"{claim}_source": "Theorem 1",
-            f"{claim}_products": 20,
-            f"{claim}_seconds": 0.01,
-            f"{claim}_degrees_broken": None if attack is None else attack > value,
-        }
-    return row
-
-
-def attacked(name: str, value: float, norm: float) -> dict[str, object]:
     return {
-        name: value,
-        f"{name}_mean": value,
-        f"{name}_degrees": angle(value, norm),
-        f"{name}_mean_degrees": angle(value, norm),
-        f"{name}_label_kept": True,
-        f"{name}_kendall": 0.5,
-        f"{name}_topk": 0.8,
-        f"{name}_evaluations": 24,
-        f"{name}_seconds": 0.02,
+        "claim": claim,
+        "euclidean": value,
+        "cosine": cosine,
+        "degrees": degrees,
+        "xi_lower": 0.99 * xi,
+        "xi_upper": xi,
+        "status": "converged",
+        "source": "Theorem 1",
+        "products": 20,
+        "seconds": 0.01,
     }
 
 
-def drawn(chosen: AuditSettings, i: int, shape: tuple[int, ...]) -> list[Mapping[str, object]]:
+def attacked(value: float, norm: float, i: int, strength: float) -> dict[str, object]:
+    found = {
+        "deviation": value,
+        "degrees": angle(value, norm),
+        "label_kept": i % 4 != 0,
+        "kendall": 0.9 - 0.3 * strength,
+        "topk": 0.8,
+    }
+    repeat = {key: found[key] for key in ("deviation", "degrees", "kendall", "label_kept")}
+    record = {**found, "evaluations": 24, "seconds": 0.02, "repeats": [repeat]}
+    return {
+        "strongest": {"by": "ascent", **found},
+        "attacks": [{"attack": "ascent", **record}],
+    }
+
+
+def drawn(
+    chosen: AuditSettings, i: int, shape: tuple[int, ...], map_shape: tuple[int, ...]
+) -> list[Mapping[str, object]]:
     random = np.random.default_rng(i)
-    size = math.prod(shape)
-    ramp = np.linspace(0, 1, size)
+    size, scores = math.prod(shape), math.prod(map_shape)
+    ramp = np.linspace(0, 1, scores)
     return [
         {
             "sample": 100 + 10 * i,
             "attribution": attribution.name,
-            "norm": name,
-            "epsilon": epsilon,
+            "ball": ball.name,
+            "epsilon": ball.epsilon,
             "shape": list(shape),
-            "input": ramp.tolist(),
+            "map_shape": list(map_shape),
+            "input": np.linspace(0, 1, size).tolist(),
             "clean_map": (ramp - 0.5).tolist(),
-            "delta": (epsilon * random.choice([-1, 1], size) / math.sqrt(size)).tolist(),
-            "attacked_map": (ramp - 0.5 + 0.2 * random.standard_normal(size)).tolist(),
+            "delta": (ball.epsilon * random.choice([-1, 1], size) / math.sqrt(size)).tolist(),
+            "attacked_map": (ramp - 0.5 + 0.2 * random.standard_normal(scores)).tolist(),
         }
         for attribution in chosen.attributions
-        for name, _, epsilon, _ in balls(chosen)
+        for ball in chosen.balls
     ]

@@ -9,7 +9,7 @@ import pytest
 
 from attribound.auditing.summary import summarise
 from attribound.report import write_html
-from attribound.report.cells import groups
+from attribound.report.groups import groups
 from attribound.report.radius import attack_at, bound_at, degrees
 from report import cases
 from shared import needed
@@ -118,8 +118,8 @@ def test_scripts_of_others_are_refused_by_the_policy(seen) -> None:
 def test_at_a_measured_radius_the_table_is_the_summary(seen, run) -> None:
     summary = next(
         each
-        for each in summarise(run.table())
-        if (each.attribution, each.norm, each.epsilon) == ("saliency", "l2", 0.05)
+        for each in summarise(run.rows())
+        if (each.attribution, each.ball, each.epsilon) == ("saliency", "l2", 0.05)
     )
     seen.page.select_option("#group", label="saliency, l2")
     seen.page.click("#stops button:text-is('0.05')")
@@ -132,36 +132,37 @@ def test_at_a_measured_radius_the_table_is_the_summary(seen, run) -> None:
             assert mean == "∞"
         assert float(angle) == pytest.approx(claim.degrees, rel=1e-3)
         assert unlimited == f"{claim.undefined} of {claim.n}"
-        assert exceeded == f"{claim.broken.count} of {claim.broken.n}"
+        assert exceeded == f"{claim.exceeded.count} of {claim.exceeded.n}"
         assert source == "measured"
     assert float(table["attack"][0]) == pytest.approx(summary.best.mean, rel=1e-3)
     assert float(table["attack"][2]) == pytest.approx(summary.best.degrees, rel=1e-3)
 
 
-@pytest.mark.parametrize("norm", ["l2", "linf"])
+@pytest.mark.parametrize("ball", ["l2", "linf"])
 @pytest.mark.parametrize("share", [0.3, 0.77, 1.4])
-def test_the_slider_gives_the_numbers_of_python(seen, run, norm, share) -> None:
+def test_the_slider_gives_the_numbers_of_python(seen, run, ball, share) -> None:
     group = next(
-        each for each in groups(run.table()) if (each.attribution, each.norm) == ("saliency", norm)
+        each for each in groups(run.rows()) if (each.attribution, each.ball) == ("saliency", ball)
     )
-    seen.page.select_option("#group", label=f"saliency, {norm}")
+    seen.page.select_option("#group", label=f"saliency, {ball}")
     epsilon = share * group.epsilons[-1]
     seen.move(epsilon)
     table = seen.table()
-    attack = attack_at(epsilon, group.by_radius("attack"))
+    attack = attack_at(epsilon, group.attacks())
     norms = group.constant("attribution_norm")
     for claim in group.claims:
-        bound = bound_at(epsilon, group.by_radius(claim), group.moves(claim), group.linear)
+        row = table[claim.name]
+        bound = bound_at(epsilon, group.bounds(claim), claim.moves, group.linear)
         if bound is None:
-            assert table[claim] == ["-"] * 5 + ["not known at this radius"]
+            assert row == ["-"] * 5 + ["not known at this radius"]
             continue
         angles = degrees(bound, norms)
-        assert float(table[claim][0]) == pytest.approx(np.nanmean(bound), rel=1e-3)
-        assert float(table[claim][1]) == pytest.approx(np.nanmax(bound), rel=1e-3)
-        assert float(table[claim][2]) == pytest.approx(angles[angles < 180].mean(), rel=1e-3)
-        assert table[claim][3] == f"{(angles == 180).sum()} of 23"
+        assert float(row[0]) == pytest.approx(np.nanmean(bound), rel=1e-3)
+        assert float(row[1]) == pytest.approx(np.nanmax(bound), rel=1e-3)
+        assert float(row[2]) == pytest.approx(angles[angles < 180].mean(), rel=1e-3)
+        assert row[3] == f"{(angles == 180).sum()} of 23"
         exceeded = "-" if attack is None else f"at least {(attack > bound).sum()} of 23"
-        assert table[claim][4] == exceeded
+        assert row[4] == exceeded
     assert (table["attack"][0] == "-") == (attack is None)
 
 

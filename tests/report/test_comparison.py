@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import attribound as ab
 from attribound.basics.errors import InputError
 from attribound.report import compare
 from attribound.report.comparison import _INTERVALS
 from report import cases
 
 
-def only(found, what, attribution="saliency", norm="l2", epsilon=0.1):
+def only(found, what, attribution="saliency", ball="l2", epsilon=0.1):
     (one,) = [
         each
         for each in found.differences
-        if (each.what, each.attribution, each.norm, each.epsilon)
-        == (what, attribution, norm, epsilon)
+        if (each.what, each.attribution, each.ball, each.epsilon)
+        == (what, attribution, ball, epsilon)
     ]
     return one
 
@@ -79,7 +80,7 @@ def test_other_data_are_not_paired(tmp_path) -> None:
 
 def test_settings_of_one_run_only_are_noted(tmp_path) -> None:
     a = cases.run(tmp_path / "a")
-    b = cases.run(tmp_path / "b", cases.settings(balls=(cases.BallSettings("l2", (0.1,)),)))
+    b = cases.run(tmp_path / "b", cases.settings(balls=(ab.L2Ball(0.1),)))
     found = compare([a, b, a])
     assert "6 settings are in one of the runs only" in found.notes[0]
     assert {each.epsilon for each in found.differences if each.run == str(b.path)} == {0.1}
@@ -101,6 +102,6 @@ def test_one_run_is_no_comparison(tmp_path) -> None:
     a = cases.run(tmp_path / "a")
     with pytest.raises(InputError, match="runs: expected two or more, got 1"):
         compare([a])
-    b = cases.run(tmp_path / "b", cases.settings(balls=(cases.BallSettings("l1", (3.0,)),)))
+    b = cases.run(tmp_path / "b", cases.settings(balls=(ab.LpBall(3.0, 1),)))
     with pytest.raises(InputError, match="that the first run has, too"):
         compare([a, b])

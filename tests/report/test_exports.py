@@ -9,8 +9,7 @@ import pytest
 
 from attribound.basics.errors import InputError
 from attribound.basics.whole_files import StorageError
-from attribound.report import FORMATS, export
-from attribound.report.exports import escape_latex
+from attribound.report import FORMATS, escape_latex, export
 from report import cases
 
 
@@ -20,34 +19,49 @@ def run(tmp_path_factory):
 
 
 def test_parquet_has_every_row_and_what_the_run_is_made_of(run, tmp_path) -> None:
-    path = export(run, "parquet", tmp_path / "deep" / "rows.parquet")
+    (path,) = export(run, "parquet", tmp_path / "deep" / "rows.parquet")
     table = pq.read_table(path)
-    assert table.equals(run.table())
+    assert table.equals(run.rows())
     described = json.loads(table.schema.metadata[b"attribound.run.json"])
     assert described["settings"] == run.manifest.settings
 
 
-def test_csv_has_every_row(run, tmp_path) -> None:
-    back = pc.read_csv(export(run, "csv", tmp_path / "rows.csv"))
-    assert back.column_names == run.table().column_names
-    assert back["attack"].to_pylist() == run.table()["attack"].to_pylist()
-    assert set(back["attribution"].to_pylist()) == {"saliency", cases.HOSTILE}
+def test_csv_has_every_sample_bound_and_attack(run, tmp_path) -> None:
+    written = export(run, "csv", tmp_path / "rows.csv")
+    assert [path.name for path in written] == ["rows.csv", "rows-bounds.csv", "rows-attacks.csv"]
+    samples, bounds, attacks = (pc.read_csv(path) for path in written)
+    assert samples.column_names == run.samples().column_names
+    deviations = run.samples()["strongest_deviation"].to_pylist()
+    assert samples["strongest_deviation"].to_pylist() == deviations
+    assert set(samples["attribution"].to_pylist()) == {"saliency", cases.HOSTILE}
+    assert bounds.column_names == run.bounds().column_names
+    assert bounds["euclidean"].to_pylist() == run.bounds()["euclidean"].to_pylist()
+    assert bounds["claim"].to_pylist() == run.bounds()["claim"].to_pylist()
+    assert len(bounds) == 23 * 8 * 5
+    assert [*attacks.column_names, "repeats"] == run.attacks().column_names
+    assert attacks["deviation"].to_pylist() == run.attacks()["deviation"].to_pylist()
 
 
 def test_json_has_no_numbers_that_json_lacks(run, tmp_path) -> None:
     def refuse(text: str) -> None:
         raise AssertionError(text)
 
-    text = export(run, "json", tmp_path / "rows.json").read_text()
-    document = json.loads(text, parse_constant=refuse)
-    assert len(document["rows"]) == len(run.table())
-    assert {row["p"] for row in document["rows"]} == {2.0, "inf"}
+    (path,) = export(run, "json", tmp_path / "rows.json")
+    document = json.loads(path.read_text(), parse_constant=refuse)
+    assert len(document["rows"]) == len(run.rows())
+    first = next(row for row in document["rows"] if row["sample"] == 190)
+    bounds = {bound["claim"]: bound for bound in first["bounds"]}
+    assert bounds["calibrated"]["euclidean"] == "inf"
+    assert bounds["calibrated"]["exceeded"] is False
+    assert first["attacks"][0]["repeats"][0]["deviation"] == first["strongest"]["deviation"]
     assert len(document["summary"]) == 8
+    assert document["summary"][0]["claims"]["first_order"]["exceeded"]["n"] == 23
     assert document["run"]["data"]["fingerprint"] == "sha256:data"
 
 
 def test_latex_has_as_many_cells_in_every_row_and_escapes_names(run, tmp_path) -> None:
-    text = export(run, "latex", tmp_path / "table.tex").read_text()
+    (path,) = export(run, "latex", tmp_path / "table.tex")
+    text = path.read_text()
     lines = [line for line in text.splitlines() if line.endswith(r"\\")]
     plain = [line for line in lines if "multicolumn" not in line]
     assert {len(re.findall(r"(?<!\\)&", line)) for line in plain} == {11}

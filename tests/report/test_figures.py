@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import attribound as ab
 from attribound.report import figures
 from report import cases
 
@@ -12,8 +13,8 @@ from report import cases
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("figures")
     chosen = cases.settings(
-        attributions=(cases.IGSettings(label=cases.HOSTILE),),
-        balls=(cases.BallSettings("l2", (0.05, 0.1)),),
+        attributions=(ab.IntegratedGradients(label=cases.HOSTILE),),
+        balls=cases.L2,
     )
     run = cases.run(place / "run", chosen)
     return place / "deep" / "figures", figures(run, place / "deep" / "figures")

@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+import base64
+from io import BytesIO
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from attribound.report import gallery as module
-from attribound.report.cells import groups
 from attribound.report.gallery import class_name, gallery
+from attribound.report.groups import groups
 from report import cases
+
+
+def opened(uri: str) -> Image.Image:
+    return Image.open(BytesIO(base64.b64decode(uri.split(",")[1])))
 
 
 @pytest.fixture(scope="module")
@@ -15,9 +23,9 @@ def run(tmp_path_factory):
 
 
 def test_the_worst_have_the_largest_angles_and_the_typical_are_near_the_median(run) -> None:
-    found = groups(run.table())
+    found = groups(run.rows())
     cards = [card for card in gallery(found, run.maps(), cases.CLASSES) if card.group == 2]
-    angles = found[2].cells[-1].numbers("attack_degrees")
+    angles = found[2].cells[-1].strongest("degrees")
     defined = np.sort(angles[angles < 180])[::-1]
     worst = [card for card in cards if card.kind == "worst"]
     assert [card.degrees for card in worst] == pytest.approx(defined[:3])
@@ -30,7 +38,7 @@ def test_the_worst_have_the_largest_angles_and_the_typical_are_near_the_median(r
 
 
 def test_every_card_has_five_pictures(run) -> None:
-    for card in gallery(groups(run.table()), run.maps(), cases.CLASSES):
+    for card in gallery(groups(run.rows()), run.maps(), cases.CLASSES):
         assert [picture.caption for picture in card.pictures] == [
             "input",
             "its attribution",
@@ -40,16 +48,32 @@ def test_every_card_has_five_pictures(run) -> None:
         ]
 
 
+def test_a_map_of_another_shape_is_drawn_in_its_own(tmp_path) -> None:
+    """A Grad-CAM of 7 x 7 beside an image of 28 x 28, a score a channel beside a picture."""
+    for shape, size in {(7, 7): (7, 7), (1, 4, 6): (6, 4), (5,): (160, 80)}.items():
+        name = "x".join(map(str, shape))
+        run = cases.run(tmp_path / name, shape=(1, 28, 28), map_shape=shape)
+        for card in gallery(groups(run.rows()), run.maps(), cases.CLASSES):
+            sizes = {picture.caption: opened(picture.uri).size for picture in card.pictures}
+            assert sizes == {
+                "input": (28, 28),
+                "its attribution": size,
+                "attacked input": (28, 28),
+                "attacked attribution": size,
+                "difference of attributions": size,
+            }
+
+
 def test_cards_beyond_the_budget_are_left_out_evenly(run, monkeypatch) -> None:
-    everything = gallery(groups(run.table()), run.maps(), cases.CLASSES)
+    everything = gallery(groups(run.rows()), run.maps(), cases.CLASSES)
     monkeypatch.setattr(module, "BYTES", sum(card.size for card in everything) // 2)
-    fewer = gallery(groups(run.table()), run.maps(), cases.CLASSES)
+    fewer = gallery(groups(run.rows()), run.maps(), cases.CLASSES)
     assert 8 <= len(fewer) < len(everything) == 24
     assert {card.group for card in fewer} == {0, 1, 2, 3}
 
 
 def test_without_maps_there_are_no_cards(run) -> None:
-    assert gallery(groups(run.table()), run.maps().slice(0, 0), cases.CLASSES) == []
+    assert gallery(groups(run.rows()), run.maps().slice(0, 0), cases.CLASSES) == []
 
 
 def test_classes_without_a_name_are_numbers() -> None:

@@ -8,13 +8,14 @@ from html.parser import HTMLParser
 
 import pytest
 
+import attribound as ab
 from attribound.basics.errors import InputError
 from attribound.report import write_html
-from attribound.report.cells import groups
 from attribound.report.gallery import BYTES
+from attribound.report.groups import groups
 from attribound.report.page import render
 from attribound.report.page_data import ROWS, page_data, script_json
-from attribound.results import Claim
+from attribound.results import claims
 from report import cases
 
 
@@ -87,8 +88,8 @@ def test_everything_is_labelled(html) -> None:
 
 def test_claims_have_their_meaning_and_the_run_its_command(html) -> None:
     text = " ".join(parsed(html).texts)
-    for claim in Claim:
-        assert claim.meaning in text
+    for claim in claims():
+        assert claim.promise in text
     assert "attribound audit --config audit.toml" in text
     assert "sha256:model" in text
 
@@ -101,9 +102,9 @@ def test_the_page_goes_into_the_run_and_is_small_enough(run) -> None:
 
 def test_the_largest_page_is_small_enough(tmp_path, html) -> None:
     """Rows and pictures are limited, so that no run makes a page of more than 6 MB."""
-    chosen = cases.settings(limit=600, batch=600, attributions=(cases.SaliencySettings(),))
+    chosen = cases.settings(limit=600, batch=600, attributions=(ab.Saliency(),))
     run = cases.run(tmp_path / "run", chosen, shape=(2,))
-    rows = len(script_json(page_data(groups(run.table()), cases.CLASSES)))
+    rows = len(script_json(page_data(groups(run.rows()), cases.CLASSES)))
     assert ROWS > 4 * 600
     rows = rows * ROWS // (4 * 600)
     most = len(html.encode()) + rows + BYTES  # more than it can be: this page has both already
@@ -111,7 +112,7 @@ def test_the_largest_page_is_small_enough(tmp_path, html) -> None:
 
 
 def test_rows_of_features_and_unfinished_runs_have_pages(tmp_path) -> None:
-    chosen = cases.settings(attributions=(cases.SaliencySettings(),), claims=("first_order",))
+    chosen = cases.settings(attributions=(ab.Saliency(),), claims=("first_order", "adjusted"))
     run = cases.run(tmp_path / "run", chosen, shape=(13,), batches=1)
     html = render(run)
     assert "not finished; samples missing: 16" in html

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from attribound.bounding.cosine import cosine_and_degrees
-from attribound.report.claims import Moves
 from attribound.report.radius import attack_at, bound_at, degrees
+from attribound.results import Moves
 
 XI = np.array([2.0, 3.0, np.nan])
 

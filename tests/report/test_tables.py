@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
+import torch
 from rich.console import Console
 
+import attribound as ab
 from attribound.auditing.summary import summarise
 from attribound.report import console
 from attribound.report.conditions import conditions, ranges
+from attribound.report.page import render
 from attribound.report.summary_table import HEADER, summary_table
 from report import cases
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Odd(ab.L2Ball):
+    """A user's own ball."""
+
+    name = "odd"
+    limited = True
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +38,7 @@ def printed(table, width: int = 200) -> str:
 
 
 def test_every_setting_has_its_attack_and_claims(run) -> None:
-    summaries = summarise(run.table())
+    summaries = summarise(run.rows())
     found = summary_table(summaries)
     assert len(found.blocks) == 8
     for block, summary in zip(found.blocks, summaries, strict=True):
@@ -42,8 +53,8 @@ def test_every_setting_has_its_attack_and_claims(run) -> None:
         assert all(len(row) == len(HEADER) for row in block.rows)
         attack, first = block.rows[0], block.rows[1]
         assert float(attack[2]) == pytest.approx(summary.best.mean, rel=1e-3)
-        broken = summary.claims["first_order"].broken
-        assert first[7] == f"{broken.count} ({broken.share:.1%})"
+        exceeded = summary.claims["first_order"].exceeded
+        assert first[7] == f"{exceeded.count} ({exceeded.share:.1%})"
         assert first[8] == f"{summary.claims['first_order'].worst:.3g}x"
         assert block.title.endswith("(1 of 24 samples failed)")
 
@@ -75,20 +86,41 @@ def test_a_smooth_copy_and_notes_on_the_model_are_told(run) -> None:
 
 
 def test_ranges_in_words() -> None:
-    balls = [{"norm": "l1", "low": 0.0, "high": None}, {"norm": "l3", "low": None, "high": 2.0}]
-    assert ranges({"balls": balls}) == "l1: values from 0; l3: values up to 2"
+    balls = [
+        ab.LpBall(0.1, 1, low=0.0),
+        ab.LpBall(0.1, 3, high=2.0),
+        ab.LinfBall(0.1, low=torch.tensor([0.0, 0.5]), high=torch.tensor([1.0, 0.75])),
+        ab.LinfBall(0.2, low=torch.tensor([0.0, 0.5]), high=torch.tensor([1.0, 0.75])),
+    ]
+    assert ranges({"balls": [ab.to_spec(ball, whole=True) for ball in balls]}) == (
+        "l1: values from 0; l3: values up to 2; linf: values in [0, 1]"
+    )
+
+
+def test_a_ball_that_cannot_be_imported_is_told_as_it_was_stored(tmp_path) -> None:
+    balls = [{"kind": "nowhere.balls:Frozen", "epsilon": eps, "mask": [1, 0]} for eps in (1, 2)]
+    assert ranges({"balls": balls}) == "nowhere.balls:Frozen:mask=(1,0)"
+    run = cases.run(tmp_path / "run", document={"balls": balls})
+    assert "nowhere.balls:Frozen" in printed(console(run))
+    assert "nowhere.balls:Frozen" in render(run)
+
+
+def test_a_ball_with_limits_of_its_own_says_so() -> None:
+    assert ranges({"balls": [{"kind": "report.test_tables:Odd", "epsilon": 0.1}]}) == (
+        "odd: values within limits of its own"
+    )
 
 
 def test_nothing_is_cut_off_on_a_narrow_terminal(run) -> None:
     narrow = printed(console(run), width=80)
     assert "…" not in narrow
-    assert f" {summarise(run.table())[0].best.kendall:.4g}" in narrow
+    assert f" {summarise(run.rows())[0].best.kendall:.4g}" in narrow
     assert "…" in printed(console(run), width=50)  # what is looked for would be seen
 
 
 def test_names_in_brackets_are_names(tmp_path) -> None:
     label = "[red]x[/red]"
-    chosen = cases.settings(attributions=(cases.SaliencySettings(label=label),))
+    chosen = cases.settings(attributions=(ab.Saliency(label=label),))
     assert label in printed(console(cases.run(tmp_path / "run", chosen)))
 
 

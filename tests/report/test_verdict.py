@@ -2,33 +2,33 @@ from __future__ import annotations
 
 import pytest
 
-from attribound.report.cells import groups
+from attribound.report.groups import groups
 from attribound.report.verdict import verdict
 from report import cases
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    return groups(cases.run(tmp_path_factory.mktemp("verdict") / "run").table())
+    return groups(cases.run(tmp_path_factory.mktemp("verdict") / "run").rows())
 
 
 def by_title(found):
     return {claim.title: claim for claim in verdict(found).claims}
 
 
-def test_broken_and_kept_claims_are_counted(found) -> None:
-    broken = sum(cell.broken("first_order").sum() for group in found for cell in group.cells)
+def test_exceeded_and_kept_claims_are_counted(found) -> None:
+    count = sum(cell.exceeded("first_order").sum() for group in found for cell in group.cells)
     first = by_title(found)["first-order"]
-    assert f"exceeded {broken} of {23 * 8} bounds" in first.text
+    assert f"exceeded {count} of {23 * 8} bounds" in first.text
     assert first.tone == "bad"
     certified = by_title(found)["certified"]
     assert certified.text.startswith(f"no attack exceeded it ({23 * 8} bounds). It is proved")
     assert certified.tone == "good"
 
 
-def test_a_broken_certificate_is_called_an_error(tmp_path, monkeypatch) -> None:
+def test_an_exceeded_certificate_is_called_an_error(tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(cases.FACTORS, "certified", 0.5)
-    claims = by_title(groups(cases.run(tmp_path / "run").table()))
+    claims = by_title(groups(cases.run(tmp_path / "run").rows()))
     assert "must not happen" in claims["certified"].text
     assert claims["certified"].tone == "bad"
 
@@ -38,9 +38,7 @@ def test_the_worst_angle_is_a_defined_one(found) -> None:
         (angle, sample)
         for group in found
         for cell in group.cells
-        for angle, sample in zip(
-            cell.numbers("attack_degrees"), cell.rows["sample"].to_pylist(), strict=True
-        )
+        for angle, sample in zip(cell.strongest("degrees"), cell.samples, strict=True)
         if angle < 180
     ]
     angle, sample = max(angles)
@@ -57,7 +55,7 @@ def test_notes_name_what_limits_the_evidence(found) -> None:
 
 
 def test_without_attacks_nothing_is_concluded(tmp_path) -> None:
-    said = verdict(groups(cases.run(tmp_path / "run", cases.settings(attacks={})).table()))
+    said = verdict(groups(cases.run(tmp_path / "run", cases.settings(attacks={})).rows()))
     assert said.paragraphs == ("No attack was made, so that nothing was held against the bounds.",)
     assert said.claims[0].text.startswith("not held against any attack.")
     assert said.claims[0].tone == "neutral"

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from attribound.auditing.store import Run
+from attribound.auditing import Run
 from attribound.report import compare as compare_runs
 
 _WIDE = 160  # a file or a pipe has no width to fit

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from attribound.auditing.store import Run
-from attribound.auditing.summary import summarise
+from attribound.auditing import Run, summarise
 from attribound.basics.errors import InputError
 from attribound.report import console, export, figures, write_html
 
@@ -28,7 +27,11 @@ def report(
     ] = None,
     exports: Annotated[
         list[Path] | None,
-        typer.Option("--export", help="Also a file: .csv, .parquet, .json (rows) or .tex (table)."),
+        typer.Option(
+            "--export",
+            help="Also a file: .parquet, .json (rows), .csv (samples; bounds and attacks beside "
+            "it) or .tex (table).",
+        ),
     ] = None,
     plots: Annotated[
         Path | None, typer.Option("--figures", help="Also a folder of figures, PNG and PDF.")
@@ -48,7 +51,7 @@ def report(
         )
     found = Run.open(run)
     if as_json:
-        records = [summary.record() for summary in summarise(found.table())]
+        records = [summary.record() for summary in summarise(found.rows())]
         typer.echo(json.dumps(records, indent=2, allow_nan=False))
     else:
         terminal = Console()
@@ -57,8 +60,8 @@ def report(
         terminal.print(console(found))
         typer.echo(f"page: {write_html(found, out)}")
     for path in exports or ():
-        export(found, ENDINGS[path.suffix], path)
-        typer.echo(f"file: {path}", err=as_json)
+        for written in export(found, ENDINGS[path.suffix], path):
+            typer.echo(f"file: {written}", err=as_json)
     if plots is not None:
-        written = figures(found, plots)
-        typer.echo(f"figures: {len(written)} in {plots}", err=as_json)
+        drawn = figures(found, plots)
+        typer.echo(f"figures: {len(drawn)} in {plots}", err=as_json)

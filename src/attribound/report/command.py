@@ -1,51 +1,86 @@
-"""How to repeat a run: its settings as a file, and the command that reads it."""
+"""How to repeat a run: its settings, and the command or the lines of Python that use them."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pprint import pformat
+from typing import Any
 
-from attribound.auditing.audited import GIVEN
+from attribound.auditing.given import GIVEN
+from attribound.auditing.manifest import Manifest
+from attribound.auditing.settings import AuditSettings, complete, read_settings
 from attribound.auditing.store import Run
+from attribound.values import to_spec
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 #: Lines of settings can't end the file early: no TOML line consists of this word.
 _END = "END-OF-SETTINGS"
+_WIDTH = 100
 
 
 def command(run: Run) -> str:
     """Shell lines that write the settings of ``run`` to a file and audit with them.
 
-    Where model or data were objects in a program, the last lines are Python.
+    Where model or data were objects in a program, they are Python. Settings that have their
+    defaults are left out.
     """
-    settings = dict(run.manifest.settings)
-    given = {name: str(settings[name]).startswith(GIVEN) for name in ("model", "data")}
-    if any(given.values()):
-        model, data = (
-            name if given[name] else json.dumps(settings[name]) for name in ("model", "data")
-        )
-        settings = {name: value for name, value in settings.items() if name not in given}
-        last = [
-            "# then in Python, with the objects that the program had:",
-            "from attribound.auditing.audit import audit",
-            "from attribound.basics.toml_files import read_toml",
-            f'audit({model}, {data}, out="runs/again", **read_toml("audit.toml"))',
-        ]
-    else:
-        last = ["attribound audit --config audit.toml --out runs/again"]
-    return "\n".join([f"cat > audit.toml <<'{_END}'", to_toml(settings), _END, *last])
-
-
-def to_toml(settings: dict[str, object]) -> str:
-    r"""Settings as TOML, a line for each; TOML has no null, so what is unset is left out.
-
-    >>> to_toml({"model": "zoo:a", "limit": None, "balls": [{"norm": "l2", "epsilons": [0.1]}]})
-    'model = "zoo:a"\nballs = [{norm = "l2", epsilons = [0.1]}]'
-    """
+    settings = short_settings(run.manifest)
+    sources = {name: str(settings[name]) for name in ("model", "data")}
+    if not any(text.startswith(GIVEN) for text in sources.values()):
+        last = "attribound audit --config audit.toml --out runs/again"
+        return "\n".join([f"cat > audit.toml <<'{_END}'", to_toml(settings), _END, last])
+    model, data = (name if text.startswith(GIVEN) else repr(text) for name, text in sources.items())
+    others = {name: value for name, value in settings.items() if name not in sources}
     return "\n".join(
-        f"{_key(name)} = {_value(value)}" for name, value in settings.items() if value is not None
+        [
+            "# in Python, with the objects that the program had:",
+            "import attribound as ab",
+            "",
+            f"settings = {pformat(others, width=_WIDTH, sort_dicts=False)}",
+            f'ab.audit({model}, {data}, out="runs/again", **settings)',
+        ]
     )
+
+
+def short_settings(manifest: Manifest) -> dict[str, Any]:
+    """The settings of a run as plain data, without those that follow from the others."""
+    try:
+        settings = read_settings(manifest.settings)
+        plain: dict[str, Any] = to_spec(_open(settings))
+    # Values of somebody else, which may be missing here or fail in any way.
+    except Exception:
+        plain = _known(manifest.settings)
+    return plain
+
+
+def _open(settings: AuditSettings) -> AuditSettings:
+    """Settings that :func:`complete` makes these, with as much as possible left to the protocol."""
+    for name in ("claims", "attacks", "value_range"):
+        fewer: dict[str, Any] = {name: None}
+        shorter = replace(settings, **fewer)
+        if complete(shorter) == complete(settings):
+            settings = shorter
+    return settings
+
+
+def _known(value: Any) -> Any:
+    """Without what is None: in whole settings these are nearly always the defaults."""
+    if isinstance(value, Mapping):
+        return {key: _known(item) for key, item in value.items() if item is not None}
+    return [_known(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def to_toml(settings: Mapping[str, object]) -> str:
+    r"""Settings as TOML, a line for each; TOML has no null, which settings read as ``"none"``.
+
+    >>> to_toml({"model": "zoo:a", "balls": [{"kind": "l2", "epsilon": 0.1}]})
+    'model = "zoo:a"\nballs = [{kind = "l2", epsilon = 0.1}]'
+    """
+    return "\n".join(f"{_key(name)} = {_value(value)}" for name, value in settings.items())
 
 
 def _key(name: str) -> str:
@@ -53,6 +88,8 @@ def _key(name: str) -> str:
 
 
 def _value(value: object) -> str:
+    if value is None:
+        return _text("none")
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -61,9 +98,9 @@ def _value(value: object) -> str:
         return str(value)
     if isinstance(value, str):
         return _text(value)
-    if isinstance(value, dict):
-        known = {name: item for name, item in value.items() if item is not None}
-        return f"{{{', '.join(f'{_key(name)} = {_value(known[name])}' for name in known)}}}"
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{_key(name)} = {_value(item)}" for name, item in value.items())
+        return f"{{{inner}}}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_value(item) for item in value)}]"
     raise TypeError(f"no setting is a {type(value).__name__}")

@@ -13,11 +13,9 @@ from rich.table import Table
 from rich.text import Text
 from scipy import stats
 
-from attribound.auditing.store import Run
+from attribound.auditing import Cell, Run, cells
 from attribound.basics.errors import InputError
-from attribound.report.cells import Cell, groups
-from attribound.report.claims import CLAIMS
-from attribound.report.radius import Values
+from attribound.report.groups import Numbers, records
 from attribound.report.summary_table import number
 
 _LEVEL = 0.95
@@ -25,11 +23,11 @@ _Z = float(stats.norm.ppf(0.5 + _LEVEL / 2))
 
 
 @dataclass(frozen=True)
-class Difference:
+class RunDifference:
     """One number of two runs.
 
     Attributes:
-        what: e.g. ``attack`` or ``mean_value broken``.
+        what: e.g. ``attack`` or ``certified exceeded``.
         first, other: its mean in the first and in the other run, over the samples compared.
         difference: other minus first.
         low, high: 95 % interval of the difference for samples like these.
@@ -39,7 +37,7 @@ class Difference:
 
     run: str
     attribution: str
-    norm: str
+    ball: str
     epsilon: float
     what: str
     first: float
@@ -62,7 +60,7 @@ class Comparison:
 
     first: str
     others: tuple[str, ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[RunDifference, ...]
     notes: tuple[str, ...]
 
     def records(self) -> list[dict[str, Any]]:
@@ -88,7 +86,7 @@ class Comparison:
             table.add_column(Text(name), justify="left" if words else "right")
         before = ""
         for each in self.differences:
-            setting = f"{each.attribution}, {each.norm} ε = {each.epsilon:g}"
+            setting = f"{each.attribution}, {each.ball} ε = {each.epsilon:g}"
             row = [
                 "" if setting == before else setting,
                 each.what,
@@ -122,25 +120,25 @@ def compare(runs: Sequence[Run]) -> Comparison:
             "runs", expected="two or more", got=str(len(runs)), remedy="give the folders of runs"
         )
     first, notes, found = runs[0], [], []
-    cells = _cells(first)
+    ours = _cells(first)
     for other in runs[1:]:
         theirs = _cells(other)
         paired = first.manifest.data["fingerprint"] == other.manifest.data["fingerprint"]
         if not paired:
             notes.append(f"{other.path}: other samples than {first.path}, so not paired")
-        common = [key for key in cells if key in theirs]
+        common = [key for key in ours if key in theirs]
         if not common:
             raise InputError(
                 f"run {other.path}",
-                expected="an attribution, norm and epsilon that the first run has, too",
+                expected="an attribution, ball and epsilon that the first run has, too",
                 got=_listed(theirs),
-                remedy=f"the first has {_listed(cells)}",
+                remedy=f"the first has {_listed(ours)}",
             )
-        alone = len({*cells} ^ {*theirs})
+        alone = len({*ours} ^ {*theirs})
         if alone:
             notes.append(f"{other.path}: {alone} settings are in one of the runs only")
         for key in common:
-            found += _differences(str(other.path), key, cells[key], theirs[key], paired)
+            found += _differences(str(other.path), key, ours[key], theirs[key], paired)
     others = tuple(str(run.path) for run in runs[1:])
     return Comparison(str(first.path), others, tuple(found), tuple(notes))
 
@@ -149,19 +147,17 @@ _Key = tuple[str, str, float]
 
 
 def _cells(run: Run) -> dict[_Key, Cell]:
-    return {
-        (group.attribution, group.norm, cell.epsilon): cell
-        for group in groups(run.table())
-        for cell in group.cells
-    }
+    return {(cell.attribution, cell.ball, cell.epsilon): cell for cell in cells(run.rows())}
 
 
-def _listed(cells: dict[_Key, Cell]) -> str:
-    names = [f"{attribution} {norm} {epsilon:g}" for attribution, norm, epsilon in cells]
+def _listed(settings: dict[_Key, Cell]) -> str:
+    names = [f"{attribution} {ball} {epsilon:g}" for attribution, ball, epsilon in settings]
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
 
-def _differences(run: str, key: _Key, mine: Cell, theirs: Cell, paired: bool) -> list[Difference]:
+def _differences(
+    run: str, key: _Key, mine: Cell, theirs: Cell, paired: bool
+) -> list[RunDifference]:
     a, b = _columns(mine), _columns(theirs)
     ours, other = (cell.rows["sample"].to_numpy() for cell in (mine, theirs))
     _, at_a, at_b = np.intersect1d(ours, other, assume_unique=True, return_indices=True)
@@ -179,46 +175,45 @@ def _differences(run: str, key: _Key, mine: Cell, theirs: Cell, paired: bool) ->
         low, high = _INTERVALS[paired, share](x, y)
         means = float(x.mean()), float(y.mean())
         n = min(len(x), len(y))
-        found.append(Difference(run, *key, what, *means, means[1] - means[0], low, high, n, paired))
+        found.append(
+            RunDifference(run, *key, what, *means, means[1] - means[0], low, high, n, paired)
+        )
     return found
 
 
-def _columns(cell: Cell) -> dict[str, tuple[Values, bool]]:
+def _columns(cell: Cell) -> dict[str, tuple[Numbers, bool]]:
     """Numbers by name, and whether they are zeros and ones."""
-    have = set(cell.rows.column_names)
     found = {
         "accuracy": (cell.numbers("correct"), True),
         "|g|": (cell.numbers("attribution_norm"), False),
-        "attack": (cell.numbers("attack"), False),
-        "attack °": (_angles(cell, "attack"), False),
-        "Kendall": (cell.numbers("kendall"), False),
-        "top-k": (cell.numbers("topk"), False),
+        "attack": (cell.strongest("deviation"), False),
+        "attack °": (_limited(cell.strongest("degrees")), False),
+        "Kendall": (cell.strongest("kendall"), False),
+        "top-k": (cell.strongest("topk"), False),
     }
-    for name, claim in CLAIMS.items():
-        if name in have:
-            found[str(claim)] = (cell.numbers(name), False)
-            found[f"{claim} °"] = (_angles(cell, name), False)
-            found[f"{claim} exceeded"] = (cell.numbers(f"{name}_broken"), True)
+    for claim in records(cell.claims):
+        found[claim.title] = (cell.bound(claim.name), False)
+        found[f"{claim.title} °"] = (_limited(cell.bound(claim.name, "degrees")), False)
+        found[f"{claim.title} exceeded"] = (cell.bound(claim.name, "exceeded"), True)
     return found
 
 
-def _angles(cell: Cell, name: str) -> Values:
+def _limited(angles: Numbers) -> Numbers:
     """Angles, NaN where nothing limits them."""
-    angles = cell.numbers(f"{name}_degrees")
     return np.where(angles < 180, angles, np.nan)
 
 
-def _student(x: Values, y: Values) -> tuple[float, float]:
+def _student(x: Numbers, y: Numbers) -> tuple[float, float]:
     return _around(float((y - x).mean()), float((y - x).var(ddof=1)) / len(x), len(x) - 1)
 
 
-def _welch(x: Values, y: Values) -> tuple[float, float]:
+def _welch(x: Numbers, y: Numbers) -> tuple[float, float]:
     u, v = x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)
     freedom = (u + v) ** 2 / (u**2 / (len(x) - 1) + v**2 / (len(y) - 1)) if u + v else math.inf
     return _around(float(y.mean() - x.mean()), float(u + v), float(freedom))
 
 
-def _paired_shares(x: Values, y: Values) -> tuple[float, float]:
+def _paired_shares(x: Numbers, y: Numbers) -> tuple[float, float]:
     """Agresti and Min: half an example more in each cell of the two-by-two table."""
     n = len(x) + 2
     rises, falls = float((y > x).sum()) + 0.5, float((y < x).sum()) + 0.5
@@ -226,14 +221,14 @@ def _paired_shares(x: Values, y: Values) -> tuple[float, float]:
     return _normal(centre, (rises + falls - (rises - falls) ** 2 / n) / n**2)
 
 
-def _unpaired_shares(x: Values, y: Values) -> tuple[float, float]:
+def _unpaired_shares(x: Numbers, y: Numbers) -> tuple[float, float]:
     """Agresti and Caffo: a success and a failure more in each run."""
     p, q = ((float(values.sum()) + 1) / (len(values) + 2) for values in (x, y))
     return _normal(q - p, p * (1 - p) / (len(x) + 2) + q * (1 - q) / (len(y) + 2))
 
 
 _UNKNOWN = (-math.inf, math.inf)
-_INTERVALS: dict[tuple[bool, bool], Callable[[Values, Values], tuple[float, float]]] = {
+_INTERVALS: dict[tuple[bool, bool], Callable[[Numbers, Numbers], tuple[float, float]]] = {
     (True, False): lambda x, y: _student(x, y) if len(x) > 1 else _UNKNOWN,
     (False, False): lambda x, y: _welch(x, y) if min(len(x), len(y)) > 1 else _UNKNOWN,
     (True, True): _paired_shares,

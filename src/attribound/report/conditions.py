@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from torch import Tensor
+
 from attribound.auditing.manifest import Manifest
+from attribound.balls import Ball
+from attribound.values import from_spec, spec_text
 
 
 def conditions(manifest: Manifest) -> list[str]:
@@ -18,24 +22,38 @@ def conditions(manifest: Manifest) -> list[str]:
 
 
 def ranges(settings: Mapping[str, Any]) -> str:
-    """What the balls of a run are limited to, norm by norm.
+    """What the balls of a run are limited to, each kind once.
 
-    >>> balls = [{"norm": "l2"}, {"norm": "linf", "low": 0.0, "high": 1.0}]
-    >>> ranges({"balls": balls})
+    >>> cube = {"kind": "linf", "epsilon": 0.01, "low": 0.0, "high": 1.0}
+    >>> ranges({"balls": [{"kind": "l2", "epsilon": 0.1}, cube]})
     'l2: any values in the ball; linf: values in [0, 1]'
     """
-    each = dict.fromkeys(
-        (str(ball.get("norm")), _limits(ball.get("low"), ball.get("high")))
-        for ball in settings.get("balls", ())
-    )
-    return "; ".join(f"{norm}: {limits}" for norm, limits in each)
+    return "; ".join(dict.fromkeys(_described(ball) for ball in settings.get("balls", ())))
 
 
-def _limits(low: float | None, high: float | None) -> str:
-    if low is None and high is None:
+def _described(plain: Mapping[str, Any]) -> str:
+    try:
+        ball = from_spec(plain, Ball)
+        return f"{ball.name}: {_limits(ball)}"
+    # A class of somebody else, which may be missing here or fail in any way.
+    except Exception:
+        return spec_text({key: item for key, item in plain.items() if key != "epsilon"})
+
+
+def _limits(ball: Ball) -> str:
+    if not ball.limited:
         return "any values in the ball"
-    if high is None:
-        return f"values from {low:g}"
-    if low is None:
-        return f"values up to {high:g}"
-    return f"values in [{low:g}, {high:g}]"
+    low, high = (_end(ball, name, most) for name, most in (("low", False), ("high", True)))
+    if low and high:
+        return f"values in [{low}, {high}]"
+    if low or high:
+        return f"values from {low}" if low else f"values up to {high}"
+    return "values within limits of its own"
+
+
+def _end(ball: Ball, name: str, most: bool) -> str:
+    """A limit of values, the outermost if features have their own; empty if there is none."""
+    end = getattr(ball, name, None)
+    if isinstance(end, Tensor):
+        end = (end.max() if most else end.min()).item()
+    return "" if end is None else f"{end:g}"

@@ -6,8 +6,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from attribound.auditing.store import Run
-from attribound.auditing.summary import summarise
+from attribound.auditing import Run, summarise
 from attribound.report.conditions import conditions
 from attribound.report.summary_table import summary_table
 
@@ -28,7 +27,7 @@ def console(run: Run) -> Table:
 
     Names are shown as they are: nothing in them is read as markup.
     """
-    found = summary_table(summarise(run.table()))
+    found = summary_table(summarise(run.rows()))
     table = Table(
         box=SIMPLE_HEAD,
         pad_edge=False,

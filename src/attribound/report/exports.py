@@ -14,47 +14,57 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from attribound.auditing.store import Run
-from attribound.auditing.summary import summarise
+from attribound.auditing import Run, summarise
 from attribound.basics.errors import InputError
 from attribound.basics.whole_files import store_whole, storing
 from attribound.report.summary_table import summary_table
 
+#: What a format has: contents of files, by what is added to the stem of the path.
+Files = dict[str, bytes]
 
-def csv(run: Run) -> bytes:
-    """Every row; empty where there is no value."""
+
+def csv(run: Run) -> Files:
+    """The samples; and beside them, a line each, all bounds and all attacks.
+
+    Empty where there is no value. Repeats of attacks are no table: Parquet and JSON have them.
+    """
+    attacks = run.attacks().drop_columns(["repeats"])
+    return {"": _csv(run.samples()), "-bounds": _csv(run.bounds()), "-attacks": _csv(attacks)}
+
+
+def _csv(table: pa.Table) -> bytes:
     out = io.BytesIO()
-    pa.csv.write_csv(run.table(), out)
+    pa.csv.write_csv(table, out)
     return out.getvalue()
 
 
-def parquet(run: Run) -> bytes:
-    """Every row in one file, with what the run is made of in its metadata."""
+def parquet(run: Run) -> Files:
+    """Every row with its records in one file, and what the run is made of in its metadata."""
     described = {b"attribound.run.json": json.dumps(_manifest(run)).encode()}
     out = io.BytesIO()
-    table = run.table().replace_schema_metadata(described)
+    table = run.rows().replace_schema_metadata(described)
     pa.parquet.write_table(table, out, compression="zstd")
-    return out.getvalue()
+    return {"": out.getvalue()}
 
 
-def as_json(run: Run) -> bytes:
-    """``run`` (settings, versions, fingerprints), ``summary`` and ``rows``.
+def as_json(run: Run) -> Files:
+    """``run`` (settings, versions, fingerprints), ``summary`` and ``rows`` with their records.
 
     JSON has no infinity: it becomes the text ``"inf"``.
     """
-    table = run.table()
+    rows = run.rows()
     document = {
         "run": _manifest(run),
-        "summary": [summary.record() for summary in summarise(table)],
-        "rows": [_plain(row) for row in table.to_pylist()],
+        "summary": [summary.record() for summary in summarise(rows)],
+        "rows": _plain(rows.to_pylist()),
     }
     text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
-    return f"{text}\n".encode()
+    return {"": f"{text}\n".encode()}
 
 
-def latex(run: Run) -> bytes:
+def latex(run: Run) -> Files:
     """The table of the run for LaTeX with booktabs, names escaped."""
-    found = summary_table(summarise(run.table()))
+    found = summary_table(summarise(run.rows()))
     width = len(found.header)
     lines = [
         r"% \usepackage{booktabs}",
@@ -69,7 +79,7 @@ def latex(run: Run) -> bytes:
             *(" & ".join(escape_latex(text) for text in row) + r" \\" for row in block.rows),
         ]
     lines += [r"\bottomrule", r"\end{tabular}"]
-    return ("\n".join(lines) + "\n").encode()
+    return {"": ("\n".join(lines) + "\n").encode()}
 
 
 _LATEX = {
@@ -95,7 +105,7 @@ def escape_latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
 
 
-FORMATS: dict[str, Callable[[Run], bytes]] = {
+FORMATS: dict[str, Callable[[Run], Files]] = {
     "csv": csv,
     "parquet": parquet,
     "json": as_json,
@@ -103,10 +113,12 @@ FORMATS: dict[str, Callable[[Run], bytes]] = {
 }
 
 
-def export(run: Run, format: str, path: str | os.PathLike[str]) -> Path:
+def export(run: Run, format: str, path: str | os.PathLike[str]) -> list[Path]:
     """Write ``run`` to ``path`` as ``csv``, ``parquet``, ``json`` or ``latex``.
 
-    CSV, Parquet and JSON have every row; LaTeX has the summary.
+    Parquet and JSON have every row; LaTeX has the summary. CSV has no records inside rows:
+    ``rows.csv`` has the samples, and ``rows-bounds.csv`` and ``rows-attacks.csv`` the rest. The
+    files are returned, ``path`` first.
 
     Raises:
         InputError: another format.
@@ -119,18 +131,22 @@ def export(run: Run, format: str, path: str | os.PathLike[str]) -> Path:
     place = Path(path)
     with storing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
-    store_whole(place, FORMATS[format](run))
-    return place
+    written = []
+    for ending, content in FORMATS[format](run).items():
+        written.append(place.with_name(f"{place.stem}{ending}{place.suffix}"))
+        store_whole(written[-1], content)
+    return written
 
 
 def _manifest(run: Run) -> dict[str, Any]:
     manifest = run.manifest
-    names = ("settings", "model", "data", "versions", "samples", "created", "identity")
+    names = ("settings", "model", "data", "versions", "inputs", "samples", "created", "identity")
     return {name: getattr(manifest, name) for name in names}
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: str(value) if isinstance(value, float) and math.isinf(value) else value
-        for name, value in row.items()
-    }
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value

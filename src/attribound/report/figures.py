@@ -11,26 +11,35 @@ from typing import Any
 
 import numpy as np
 
-from attribound.auditing.store import Run
+from attribound.auditing import Run
 from attribound.basics.packages import package
 from attribound.basics.whole_files import store_whole, storing
-from attribound.report.cells import Group, groups
-from attribound.report.claims import CLAIMS, Moves
+from attribound.report.groups import Group, groups
 from attribound.report.radius import bound_at
+from attribound.results import Claim, Moves
 
 KINDS = ("png", "pdf")
-_LOOKS = {
-    "first_order": ("#d55e00", "o"),
-    "adjusted": ("#cc79a7", "D"),
-    "calibrated": ("#e69f00", "s"),
-    "mean_value": ("#0072b2", "^"),
-    "certified": ("#009e73", "*"),
+#: Symbols of plotly, by which claims name theirs, as matplotlib has them; others are dots.
+_MARKERS = {
+    "circle": "o",
+    "square": "s",
+    "diamond": "D",
+    "cross": "P",
+    "x": "X",
+    "triangle-up": "^",
+    "triangle-down": "v",
+    "triangle-left": "<",
+    "triangle-right": ">",
+    "pentagon": "p",
+    "hexagon": "h",
+    "octagon": "8",
+    "star": "*",
 }
 _GREY = "#666666"
 
 
 def figures(run: Run, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write scatter, gaps and curves of every attribution and norm of ``run`` to ``folder``.
+    """Write scatter, gaps and curves of every attribution and ball of ``run`` to ``folder``.
 
     Scatter and gaps are drawn at the largest radius. The files are returned.
 
@@ -43,13 +52,12 @@ def figures(run: Run, folder: str | os.PathLike[str]) -> list[Path]:
     with storing(place):
         place.mkdir(parents=True, exist_ok=True)
     written = []
-    for number, group in enumerate(groups(run.table())):
+    for number, group in enumerate(groups(run.rows())):
         for name, draw in _PLOTS.items():
             drawn = figure(figsize=(4.5, 3.4))
             axes = drawn.add_axes((0.15, 0.14, 0.82, 0.78))
             draw(group, axes)
-            # Dollars would be read as formulas.
-            axes.set_title(group.title.replace("$", r"\$"), fontsize=9)
+            axes.set_title(_plain(group.title), fontsize=9)
             if axes.get_legend_handles_labels()[0]:
                 axes.legend(fontsize=7)
             for kind in KINDS:
@@ -61,15 +69,14 @@ def figures(run: Run, folder: str | os.PathLike[str]) -> list[Path]:
 
 def _scatter(group: Group, axes: Any) -> None:
     cell = group.cells[-1]
-    attack = cell.numbers("attack")
+    attack = cell.strongest("deviation")
     seen = [attack]
     for claim in group.claims:
-        colour, symbol = _LOOKS[claim]
-        bound = cell.numbers(claim)
+        bound = cell.bound(claim.name)
         bound = np.where(np.isfinite(bound), bound, np.nan)
         seen.append(bound)
-        style = {"color": colour, "marker": symbol, "s": 12, "alpha": 0.7, "linewidths": 0}
-        axes.scatter(bound, attack, label=str(CLAIMS[claim]), **style)
+        style = {**_look(claim), "s": 12, "alpha": 0.7, "linewidths": 0}
+        axes.scatter(bound, attack, label=_plain(claim.title), **style)
     values = np.concatenate(seen)
     positive = values[values > 0]
     if len(positive):
@@ -88,10 +95,10 @@ def _scatter(group: Group, axes: Any) -> None:
 
 def _gaps(group: Group, axes: Any) -> None:
     cell = group.cells[-1]
-    attack = cell.numbers("attack")
+    attack = cell.strongest("deviation")
     gaps = {}
     for claim in group.claims:
-        bound = cell.numbers(claim)
+        bound = cell.bound(claim.name)
         with np.errstate(divide="ignore", invalid="ignore"):
             gap = 1 - attack / bound
         gaps[claim] = gap[np.isfinite(gap) & np.isfinite(bound)]
@@ -99,8 +106,8 @@ def _gaps(group: Group, axes: Any) -> None:
     # The same bins for every claim.
     bins = np.linspace(together.min(), together.max() or 1.0, 31)
     for claim, gap in gaps.items():
-        name, colour = str(CLAIMS[claim]), _LOOKS[claim][0]
-        axes.hist(gap, bins=bins, alpha=0.6, color=colour, label=name)
+        colour = _look(claim)["color"]
+        axes.hist(gap, bins=bins, alpha=0.6, color=colour, label=_plain(claim.title))
     axes.axvline(0, color=_GREY, linestyle="--", linewidth=1)
     axes.set_xlabel(f"1 - attack / bound, ε = {cell.epsilon:g}")
     axes.set_ylabel("samples")
@@ -109,19 +116,18 @@ def _gaps(group: Group, axes: Any) -> None:
 def _curves(group: Group, axes: Any) -> None:
     radii = np.linspace(0, 1.5 * group.epsilons[-1], 61)[1:]
     for claim in group.claims:
-        colour, symbol = _LOOKS[claim]
-        measured = group.by_radius(claim)
-        if group.moves(claim) is Moves.SCALED:
+        look, measured = _look(claim), group.bounds(claim)
+        if claim.moves is Moves.SCALED:
             found = [bound_at(float(r), measured, Moves.SCALED, group.linear) for r in radii]
             line = [_mean(values) for values in found if values is not None]
-            axes.plot(radii, line, color=colour, linewidth=1)
+            axes.plot(radii, line, color=look["color"], linewidth=1)
         dots = [_mean(values) for values in measured.values()]
-        style = "-" if group.moves(claim) is Moves.NESTED else ""
-        look = {"color": colour, "marker": symbol, "drawstyle": "steps-pre", "linestyle": style}
-        axes.plot(group.epsilons, dots, label=str(CLAIMS[claim]), linewidth=1, **look)
-    attack = [_mean(values) for values in group.by_radius("attack").values()]
-    look = {"color": _GREY, "marker": "x", "drawstyle": "steps-post"}
-    axes.plot(group.epsilons, attack, label="strongest attack", linewidth=1, **look)
+        steps = {"drawstyle": "steps-pre", "linestyle": "-" if claim.moves is Moves.NESTED else ""}
+        axes.plot(group.epsilons, dots, label=_plain(claim.title), linewidth=1, **look, **steps)
+    attack = [_mean(values) for values in group.attacks().values()]
+    look = {"color": _GREY, "marker": "x"}
+    steps = {"drawstyle": "steps-post"}
+    axes.plot(group.epsilons, attack, label="strongest attack", linewidth=1, **look, **steps)
     axes.set_xlabel("radius ε")
     axes.set_ylabel("mean deviation")
     axes.set_xlim(left=0)
@@ -133,6 +139,18 @@ _PLOTS: dict[str, Callable[[Group, Any], None]] = {
     "gaps": _gaps,
     "curves": _curves,
 }
+
+
+def _look(claim: Claim) -> dict[str, str]:
+    """Colour and marker of a claim; grey if its colour is none that matplotlib knows."""
+    colours = package("matplotlib.colors", extra="audit", purpose="figures")
+    colour = claim.colour if colours.is_color_like(claim.colour) else _GREY
+    return {"color": colour, "marker": _MARKERS.get(claim.symbol, "o")}
+
+
+def _plain(text: str) -> str:
+    """Dollars would be read as formulas."""
+    return text.replace("$", r"\$")
 
 
 def _mean(values: Any) -> float:
@@ -151,4 +169,4 @@ def _file(figure: Any, kind: str) -> bytes:
 
 def _slug(group: Group) -> str:
     """A file name, whatever the attribution is called."""
-    return re.sub(r"[^a-z0-9.]+", "-", f"{group.attribution}-{group.norm}".lower()).strip("-.")[:60]
+    return re.sub(r"[^a-z0-9.]+", "-", f"{group.attribution}-{group.ball}".lower()).strip("-.")[:60]

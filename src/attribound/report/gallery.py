@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attribound.report.cells import Cell, Group
+from attribound.auditing import Cell
+from attribound.report.groups import Group
 from attribound.report.pictures import (
     Array,
     input_picture,
@@ -33,7 +34,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Card:
+class Exhibit:
     """One sample: what was attacked, and what came of it."""
 
     group: int
@@ -55,7 +56,7 @@ class Card:
 
 def gallery(
     groups: Sequence[Group], maps: pa.Table, classes: Sequence[str], each: int = 3
-) -> list[Card]:
+) -> list[Exhibit]:
     """The worst and the most ordinary samples of each group at its largest radius with maps.
 
     Worst is the largest angle, then the largest deviation; ordinary is what lies nearest to
@@ -63,31 +64,34 @@ def gallery(
     """
     # Keys only: maps are many times larger than the rest, and few of them are looked at.
     stored: dict[tuple[str, str, float], dict[int, int]] = {}
-    keys = maps.select(["attribution", "norm", "epsilon", "sample"]).to_pylist()
+    keys = maps.select(["attribution", "ball", "epsilon", "sample"]).to_pylist()
     for at, row in enumerate(keys):
-        key = (row["attribution"], row["norm"], row["epsilon"])
+        key = (row["attribution"], row["ball"], row["epsilon"])
         stored.setdefault(key, {})[row["sample"]] = at
-    cards: list[Card] = []
+    cards: list[Exhibit] = []
     for number, group in enumerate(groups):
         for cell in reversed(group.cells):
-            have = stored.get((group.attribution, group.norm, cell.epsilon))
+            have = stored.get((group.attribution, group.ball, cell.epsilon))
             if have:
                 for kind, row in _choice(cell, have, each):
                     (found,) = maps.slice(have[row["sample"]], 1).to_pylist()
-                    cards.append(_card(number, kind, row, found, classes))
+                    cards.append(_exhibit(number, kind, row, found, classes))
                 break
     return _within_budget(cards)
 
 
 def _choice(cell: Cell, stored: Container[int], each: int) -> list[tuple[str, dict[str, Any]]]:
     """The rows to show, each with its kind."""
-    attacked = [row for row in cell.rows.to_pylist() if row["attack"] is not None]
+    rows = cell.rows.drop_columns(["bounds", "attacks"]).to_pylist()
+    attacked = [row for row in rows if row["strongest"] is not None]
     ordered = sorted(
         (row for row in attacked if row["sample"] in stored), key=_severity, reverse=True
     )
     # The median of all samples, not of those with maps: these may have been chosen for being bad.
-    middle = median(row["attack_degrees"] for row in attacked) if attacked else 0.0
-    typical = sorted(ordered[each:], key=lambda row: float(abs(row["attack_degrees"] - middle)))
+    middle = median(row["strongest"]["degrees"] for row in attacked) if attacked else 0.0
+    typical = sorted(
+        ordered[each:], key=lambda row: float(abs(row["strongest"]["degrees"] - middle))
+    )
     return [
         *(("worst", row) for row in ordered[:each]),
         *(("typical", row) for row in typical[:each]),
@@ -96,22 +100,19 @@ def _choice(cell: Cell, stored: Container[int], each: int) -> list[tuple[str, di
 
 def _severity(row: dict[str, Any]) -> tuple[float, float]:
     """The angle, then the deviation; a map without direction has no angle to look at."""
-    angle = row["attack_degrees"]
-    return (angle if angle < 180 else -1.0), row["attack"]
+    angle = row["strongest"]["degrees"]
+    return (angle if angle < 180 else -1.0), row["strongest"]["deviation"]
 
 
-def _card(
+def _exhibit(
     number: int,
     kind: str,
     row: dict[str, Any],
     stored: dict[str, Any],
     classes: Sequence[str],
-) -> Card:
-    shape = tuple(stored["shape"])
-    x, clean, delta, attacked = (
-        np.asarray(stored[name], dtype=np.float64).reshape(shape)
-        for name in ("input", "clean_map", "delta", "attacked_map")
-    )
+) -> Exhibit:
+    x, delta = (_shaped(stored, name, "shape") for name in ("input", "delta"))
+    clean, attacked = (_shaped(stored, name, "map_shape") for name in ("clean_map", "attacked_map"))
     limits = value_range(x, x + delta)
     scale = map_scale(*(_shown(values) for values in (clean, attacked, attacked - clean)))
     pictures = (
@@ -121,18 +122,24 @@ def _card(
         Picture("attacked attribution", map_picture(attacked, scale)),
         Picture("difference of attributions", map_picture(attacked - clean, scale)),
     )
-    return Card(
+    strongest = row["strongest"]
+    return Exhibit(
         group=number,
         kind=kind,
         sample=row["sample"],
         label=class_name(row["label"], classes),
         epsilon=row["epsilon"],
-        degrees=row["attack_degrees"],
-        deviation=row["attack"],
+        degrees=strongest["degrees"],
+        deviation=strongest["deviation"],
         attribution_norm=row["attribution_norm"],
-        label_kept=row["attack_label_kept"],
+        label_kept=strongest["label_kept"],
         pictures=pictures,
     )
+
+
+def _shaped(stored: dict[str, Any], name: str, shape: str) -> Array:
+    """Inputs and maps each in their own shape."""
+    return np.asarray(stored[name], dtype=np.float64).reshape(tuple(stored[shape]))
 
 
 def class_name(label: int | None, classes: Sequence[str]) -> str:
@@ -148,7 +155,7 @@ def _shown(values: Array) -> Array:
     return values.sum(-3) if surface else values
 
 
-def _within_budget(cards: list[Card]) -> list[Card]:
+def _within_budget(cards: list[Exhibit]) -> list[Exhibit]:
     """The first card of each group and kind, then the second, as long as there is room."""
     turn: dict[tuple[int, str], int] = {}
     places = []

@@ -11,21 +11,23 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from attribound.auditing.store import Run
-from attribound.auditing.summary import summarise
+from attribound.auditing import Run, summarise
 from attribound.basics.packages import package
 from attribound.basics.whole_files import store_whole, storing
-from attribound.report.cells import Group, groups
-from attribound.report.claims import CLAIMS
 from attribound.report.command import command
 from attribound.report.conditions import conditions
-from attribound.report.gallery import Card, gallery
+from attribound.report.gallery import Exhibit, gallery
+from attribound.report.groups import Group, groups, records
 from attribound.report.page_data import page_data, script_json
+from attribound.report.radius import between
 from attribound.report.summary_table import summary_table
 from attribound.report.verdict import verdict
-from attribound.results import Claim
+from attribound.results import ATTAINED
+from attribound.values import spec_text
 
 _PURPOSE = "a report as a page"
+#: Characters of one setting, and of the lines that repeat a run; masks of balls may be longer.
+_SETTING, _COMMAND = 500, 100_000
 
 
 def write_html(run: Run, path: str | os.PathLike[str] | None = None) -> Path:
@@ -47,11 +49,11 @@ def write_html(run: Run, path: str | os.PathLike[str] | None = None) -> Path:
 
 def render(run: Run) -> str:
     """The report of ``run`` as HTML."""
-    table, manifest = run.table(), run.manifest
-    found = groups(table)
+    rows, manifest = run.rows(), run.manifest
+    found = groups(rows)
     classes = [str(name) for name in manifest.data.get("classes") or ()]
     cards = gallery(found, run.maps(), classes)
-    script, plotly = _asset("page.js"), _plotly()
+    script, plotly = _asset("radius.js") + _asset("page.js"), _plotly()
     missing = manifest.samples - sum(manifest.size(number) for number in run.done())
     jinja = package("jinja2", extra="audit", purpose=_PURPOSE)
     safe = package("markupsafe", extra="audit", purpose=_PURPOSE).Markup
@@ -63,13 +65,13 @@ def render(run: Run) -> str:
         subtitle=_subtitle(run),
         policy=_policy([plotly, script]),
         verdict=verdict(found, missing),
-        table=summary_table(summarise(table)),
+        table=summary_table(summarise(rows)),
         groups=found,
-        linear=all(group.linear for group in found),
+        between=" ".join(between(found)),
         cards=_blocks(cards, found),
         gallery_note=_gallery_note(run),
         claims=_claims(found),
-        command=command(run),
+        command=_command(run),
         settings=_settings(run),
         footer=f"Written by attribound {manifest.versions.get('attribound', '')}.",
         # The only parts that are not escaped: our own files, and JSON made safe for scripts.
@@ -83,8 +85,8 @@ def render(run: Run) -> str:
 
 def _subtitle(run: Run) -> str:
     manifest = run.manifest
-    data, protocol = manifest.data.get("name", "data"), manifest.settings.get("protocol", "")
-    kind = f", protocol {protocol}" if protocol else ""
+    data, protocol = manifest.data.get("name", "data"), manifest.settings.get("protocol")
+    kind = f", protocol {spec_text(protocol)}" if protocol else ""
     begun = f"{manifest.samples} samples of {data}{kind}, begun {manifest.created}"
     return "; ".join([begun, *conditions(manifest)])
 
@@ -95,7 +97,7 @@ def _gallery_note(run: Run) -> str:
     return f"{note} (maps = {kept})." if kept else f"{note}."
 
 
-def _blocks(cards: Sequence[Card], found: Sequence[Group]) -> list[dict[str, Any]]:
+def _blocks(cards: Sequence[Exhibit], found: Sequence[Group]) -> list[dict[str, Any]]:
     blocks = []
     for number, members in groupby(cards, key=lambda card: card.group):
         chosen = [*members]
@@ -105,10 +107,15 @@ def _blocks(cards: Sequence[Card], found: Sequence[Group]) -> list[dict[str, Any
 
 
 def _claims(found: Sequence[Group]) -> list[dict[str, str]]:
-    names = dict.fromkeys(claim for group in found for claim in group.claims)
-    shown = [*(CLAIMS[name] for name in names), Claim.ATTAINED]
-    titles = {Claim.ATTAINED: f"{Claim.ATTAINED} (attacks)"}
-    return [{"title": titles.get(claim, str(claim)), "meaning": claim.meaning} for claim in shown]
+    made = records(claim.name for group in found for claim in group.claims)
+    said = [{"title": claim.title, "meaning": claim.promise} for claim in made]
+    return [*said, {"title": f"{ATTAINED} (attacks)", "meaning": ATTAINED.promise}]
+
+
+def _command(run: Run) -> str:
+    lines = command(run)
+    short = len(lines) <= _COMMAND
+    return lines if short else "The settings are too long for a page; run.json of the run has them."
 
 
 def _settings(run: Run) -> list[tuple[str, str]]:
@@ -119,6 +126,7 @@ def _settings(run: Run) -> list[tuple[str, str]]:
         "model": manifest.model,
         "data": {name: value for name, value in manifest.data.items() if name != "classes"},
         "versions": manifest.versions,
+        "inputs": manifest.inputs,
     }
     return [pair for name, part in parts.items() for pair in _leaves(name, part)]
 
@@ -130,8 +138,12 @@ def _leaves(name: str, value: object) -> list[tuple[str, str]]:
         numbered = enumerate(value, 1)
         return [pair for number, item in numbered for pair in _leaves(f"{name} {number}", item)]
     if isinstance(value, (list, tuple)):
-        return [(name, ", ".join(str(item) for item in value))] if value else []
-    return [] if value is None else [(name, str(value))]
+        return [(name, _cut(", ".join(str(item) for item in value)))] if value else []
+    return [] if value is None else [(name, _cut(str(value)))]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SETTING else f"{text[:_SETTING]} ..."
 
 
 def _policy(scripts: Sequence[str]) -> str:

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attribound.report.cells import Group
-from attribound.report.claims import CLAIMS
 from attribound.report.gallery import class_name
-from attribound.report.radius import Values
+from attribound.report.groups import Group, Numbers, records
 
 #: Rows the page holds at most, over all settings: some 100 bytes each.
 ROWS = 4000
@@ -27,11 +25,19 @@ def page_data(groups: Sequence[Group], classes: Sequence[str], rows: int = ROWS)
     """
     settings = sum(len(group.cells) for group in groups)
     most = max(rows // max(settings, 1), 1)
-    names = dict.fromkeys(claim for group in groups for claim in group.claims)
+    made = records(claim.name for group in groups for claim in group.claims)
     found = [_group(group, most) for group in groups]
     labels = {label for group in found for label in (*group["labels"], *group["predictions"])}
     return {
-        "claims": {name: str(CLAIMS[name]) for name in names},
+        "claims": {
+            claim.name: {
+                "title": claim.title,
+                "moves": claim.moves.value,
+                "colour": claim.colour,
+                "symbol": claim.symbol,
+            }
+            for claim in made
+        },
         # Those that occur: some data sets have thousands.
         "classes": {label: class_name(label, classes) for label in labels if label is not None},
         "groups": found,
@@ -40,7 +46,6 @@ def page_data(groups: Sequence[Group], classes: Sequence[str], rows: int = ROWS)
 
 def _group(group: Group, most: int) -> dict[str, Any]:
     chosen = _spread(len(group.samples), most)
-    columns = {name: group.by_radius(name) for name in ("attack", "attack_degrees", *group.claims)}
     return {
         "title": group.title,
         "linear": group.linear,
@@ -49,19 +54,22 @@ def _group(group: Group, most: int) -> dict[str, Any]:
         "labels": _whole(group.constant("label")[chosen]),
         "predictions": _whole(group.constant("prediction")[chosen]),
         "norms": _numbers(group.constant("attribution_norm")[chosen]),
-        "moves": {name: group.moves(name).value for name in group.claims},
         "epsilons": [*group.epsilons],
-        "columns": {
-            name: [_numbers(values[chosen]) for values in by_radius.values()]
-            for name, by_radius in columns.items()
+        "attacks": {
+            field: [_numbers(values[chosen]) for values in group.attacks(field).values()]
+            for field in ("deviation", "degrees")
+        },
+        "bounds": {
+            claim.name: [_numbers(values[chosen]) for values in group.bounds(claim).values()]
+            for claim in group.claims
         },
         # By position in ``samples``: rounded numbers must not decide what was exceeded.
-        "broken": {
-            name: [
+        "exceeded": {
+            claim.name: [
                 np.flatnonzero(np.nan_to_num(flags[chosen])).tolist()
-                for flags in group.by_radius(f"{name}_broken").values()
+                for flags in group.bounds(claim, "exceeded").values()
             ]
-            for name in group.claims
+            for claim in group.claims
         },
     }
 
@@ -71,11 +79,11 @@ def _spread(count: int, most: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, max(count - 1, 0), min(count, most)).round().astype(np.int64))
 
 
-def _whole(values: Values) -> list[int | None]:
+def _whole(values: Numbers) -> list[int | None]:
     return [None if math.isnan(value) else int(value) for value in values.tolist()]
 
 
-def _numbers(values: Values) -> list[float | str | None]:
+def _numbers(values: Numbers) -> list[float | str | None]:
     """Rounded; infinite ones as the text ``"inf"``, missing ones as None: JSON has neither."""
     return [_number(value) for value in values.tolist()]
 

@@ -1,25 +1,23 @@
 """Bounds and attacks at a radius between those that were measured.
 
-The page does the same in JavaScript (``assets/page.js``); a test holds the two together.
+The page does the same in JavaScript (``assets/radius.js``); a test holds the two together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from attribound.bounding.cosine import cosine_and_degrees
-from attribound.report.claims import Moves
-
-Values = NDArray[np.float64]
+from attribound.report.groups import Group, Numbers, records
+from attribound.results import Moves
 
 
 def bound_at(
-    epsilon: float, measured: Mapping[float, Values], moves: Moves, linear: bool = True
-) -> Values | None:
+    epsilon: float, measured: Mapping[float, Numbers], moves: Moves, linear: bool = True
+) -> Numbers | None:
     """An upper value at ``epsilon`` under the same claim, per example; None if nothing is known.
 
     A measured radius gives what was measured. Otherwise a scaled bound is the smallest
@@ -37,21 +35,45 @@ def bound_at(
     if moves is Moves.SCALED:
         least = 0.0 if linear else 1.0
         found = [values * max(least, epsilon / radius) for radius, values in measured.items()]
-        result: Values = np.fmin.reduce(found)
+        result: Numbers = np.fmin.reduce(found)
         return result
     larger = [radius for radius in measured if radius > epsilon]
     return measured[min(larger)] if larger and moves is Moves.NESTED else None
 
 
-def attack_at(epsilon: float, measured: Mapping[float, Values]) -> Values | None:
+def attack_at(epsilon: float, measured: Mapping[float, Numbers]) -> Numbers | None:
     """The largest deviation attained in the ball: a smaller ball's attacks are in it, too."""
     found = [values for radius, values in measured.items() if radius <= epsilon]
     return np.fmax.reduce(found) if found else None
 
 
-def degrees(deviation: Values, attribution_norm: Values) -> Values:
+def degrees(deviation: Numbers, attribution_norm: Numbers) -> Numbers:
     """The largest angle of a map moved by ``deviation``; 180 where nothing limits it."""
     with torch.no_grad():
         angle = cosine_and_degrees(torch.tensor(deviation), torch.tensor(attribution_norm))[1]
-    found: Values = np.where(np.isnan(deviation), np.nan, angle.numpy())
+    found: Numbers = np.where(np.isnan(deviation), np.nan, angle.numpy())
     return found
+
+
+def between(groups: Sequence[Group]) -> Iterator[str]:
+    """What is known of the claims of a run between the measured radii, in sentences."""
+    made = records(claim.name for group in groups for claim in group.claims)
+    titles = {moves: [claim.title for claim in made if claim.moves is moves] for moves in Moves}
+    if titles[Moves.SCALED]:
+        cut = (
+            ""
+            if all(group.linear for group in groups)
+            else ", except where the value range cuts the ball (there the page shows an upper "
+            "value of the same claim)"
+        )
+        yield (f"Linear in ε{cut}, with angles in closed form: {', '.join(titles[Moves.SCALED])}.")
+    if titles[Moves.NESTED]:
+        yield (
+            "Held in every smaller ball, so that between the measured radii the next larger one "
+            f"is shown: {', '.join(titles[Moves.NESTED])}."
+        )
+    if titles[Moves.MEASURED]:
+        yield (
+            f"Shown only at the radii they were measured at: {', '.join(titles[Moves.MEASURED])}."
+        )
+    yield "Attacks of a ball are in every larger one."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attribound.auditing.summary import AttackSummary, BrokenShare, ClaimSummary, Summary
+from attribound.auditing.summary import AttackSummary, ClaimSummary, ExceededShare, Summary
 from attribound.basics.tables import cell
-from attribound.report.claims import CLAIMS, present
+from attribound.report.groups import records
 
 CAPTION = (
     "Deviations and angles are means over samples, angles over those that are limited; "
@@ -32,7 +32,7 @@ _NONE = "-"
 
 
 @dataclass(frozen=True)
-class Block:
+class TableBlock:
     """One setting: a row for its attacks and one for each claim."""
 
     title: str
@@ -45,20 +45,20 @@ class SummaryTable:
 
     caption: str
     header: tuple[str, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[TableBlock, ...]
 
 
 def summary_table(summaries: Sequence[Summary]) -> SummaryTable:
-    """A block for each attribution, norm and radius."""
+    """A block for each attribution, ball and radius."""
     return SummaryTable(CAPTION, HEADER, tuple(_block(summary) for summary in summaries))
 
 
-def _block(summary: Summary) -> Block:
+def _block(summary: Summary) -> TableBlock:
     rows = [] if summary.best is None else [_attack(summary, summary.best)]
-    rows += [_claim(name, summary.claims[name]) for name in present(summary.claims)]
+    rows += [_claim(each.title, summary.claims[each.name]) for each in records(summary.claims)]
     failed = f" ({summary.errors} of {summary.n} samples failed)" if summary.errors else ""
-    title = f"{summary.attribution}, {summary.norm} ε = {summary.epsilon:g}{failed}"
-    return Block(title, tuple(rows))
+    title = f"{summary.attribution}, {summary.ball} ε = {summary.epsilon:g}{failed}"
+    return TableBlock(title, tuple(rows))
 
 
 def _attack(summary: Summary, attack: AttackSummary) -> tuple[str, ...]:
@@ -78,16 +78,16 @@ def _attack(summary: Summary, attack: AttackSummary) -> tuple[str, ...]:
     )
 
 
-def _claim(name: str, claim: ClaimSummary) -> tuple[str, ...]:
+def _claim(title: str, claim: ClaimSummary) -> tuple[str, ...]:
     return (
-        str(CLAIMS[name]),
+        title,
         str(claim.n),
         number(claim.mean),
         _NONE,
         angle(claim.degrees),
         _NONE,
         str(claim.undefined),
-        _exceeded(claim.broken),
+        _exceeded(claim.exceeded),
         _NONE if claim.worst is None else f"{claim.worst:.3g}x",
         number(claim.slack),
         _NONE,
@@ -95,8 +95,8 @@ def _claim(name: str, claim: ClaimSummary) -> tuple[str, ...]:
     )
 
 
-def _exceeded(broken: BrokenShare | None) -> str:
-    return _NONE if broken is None else f"{broken.count} ({broken.share:.1%})"
+def _exceeded(share: ExceededShare | None) -> str:
+    return _NONE if share is None else f"{share.count} ({share.share:.1%})"
 
 
 def number(value: float | None) -> str:

@@ -1,51 +1,7 @@
-"use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
-  const number = (value) => (value === "inf" ? Infinity : value === null ? NaN : value);
-  for (const group of data.groups) {
-    group.norms = group.norms.map(number);
-    for (const name of Object.keys(group.columns))
-      group.columns[name] = group.columns[name].map((values) => values.map(number));
-  }
-
-  // The same as bounding/cosine.py: 180 where the deviation reaches the norm.
-  const degrees = (deviation, norm) => {
-    if (Number.isNaN(deviation) || Number.isNaN(norm)) return NaN;
-    const sine = norm > 0 ? deviation / norm : deviation > 0 ? Infinity : 0;
-    return deviation < norm && sine < 1 ? (Math.asin(sine) * 180) / Math.PI : 180;
-  };
-
-  // The same as report/radius.py. Gives {values, from} or null where nothing is known.
-  const boundAt = (group, claim, epsilon) => {
-    const columns = group.columns[claim];
-    const exact = group.epsilons.indexOf(epsilon);
-    if (exact >= 0) return { values: columns[exact], from: "measured" };
-    const moves = group.moves[claim];
-    if (moves === "scaled") {
-      const least = group.linear ? 0 : 1;
-      const factors = group.epsilons.map((radius) => Math.max(least, epsilon / radius));
-      const values = group.samples.map((_, i) => {
-        const known = columns.map((v, k) => v[i] * factors[k]).filter((v) => !Number.isNaN(v));
-        return known.length ? Math.min(...known) : NaN;
-      });
-      return { values, from: group.linear ? "linear in ε" : "limits of the measured" };
-    }
-    const larger = group.epsilons.findIndex((radius) => radius > epsilon);
-    if (moves === "nested" && larger >= 0)
-      return { values: columns[larger], from: `ε = ${show(group.epsilons[larger])}` };
-    return null;
-  };
-  const attackAt = (group, name, epsilon) => {
-    const known = group.epsilons.filter((radius) => radius <= epsilon).length;
-    if (!known) return null;
-    const values = group.samples.map((_, i) => {
-      const found = group.columns[name].slice(0, known).map((v) => v[i]).filter((v) => !Number.isNaN(v));
-      return found.length ? Math.max(...found) : NaN;
-    });
-    const last = group.epsilons[known - 1];
-    return { values, from: last === epsilon ? "measured" : `ε ≤ ${show(last)}` };
-  };
+  const { degrees, boundAt, attackAt, show } = atRadius(data);
 
   const known = (values) => values.filter((v) => !Number.isNaN(v));
   const mean = (values) => {
@@ -62,11 +18,6 @@
     const have = known(values);
     return have.length ? have.reduce((a, b) => Math.max(a, b)) : NaN;
   };
-  const show = (value) => {
-    if (Number.isNaN(value)) return "-";
-    if (!Number.isFinite(value)) return "∞";
-    return String(Number(value.toPrecision(4)));
-  };
   // Plotly reads a little markup in texts; names from data must stay names.
   const plain = (text) =>
     String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
@@ -75,24 +26,23 @@
 
   const state = { group: data.groups[0], epsilon: 0 };
 
+  const ATTACK = { title: "strongest attack", colour: "#888888", symbol: "x" };
+
   const rows = () => {
     const { group, epsilon } = state;
-    const attack = attackAt(group, "attack", epsilon);
-    const found = Object.keys(group.moves).map((claim) => {
+    const attack = attackAt(group, "deviation", epsilon);
+    const found = Object.keys(group.bounds).map((claim) => {
       const bound = boundAt(group, claim, epsilon);
-      if (!bound) return { claim, title: data.claims[claim] };
+      if (!bound) return { claim, ...data.claims[claim] };
       const angles = bound.values.map((v, i) => degrees(v, group.norms[i]));
       const exact = group.epsilons.indexOf(epsilon);
-      const broken =
-        exact >= 0 ? group.broken[claim][exact].length
+      const exceeded =
+        exact >= 0 ? group.exceeded[claim][exact].length
           : attack ? attack.values.filter((v, i) => v > bound.values[i]).length : NaN;
-      return { claim, title: data.claims[claim], ...bound, angles, broken };
+      return { claim, ...data.claims[claim], ...bound, angles, exceeded };
     });
-    if (attack) {
-      const angles = attackAt(group, "attack_degrees", epsilon).values;
-      found.push({ claim: "attack", title: "strongest attack", ...attack, angles, broken: NaN });
-    } else found.push({ claim: "attack", title: "strongest attack" });
-    return found;
+    const angles = attackAt(group, "degrees", epsilon)?.values;
+    return { bounds: found, attack: { ...ATTACK, ...attack, angles, exceeded: NaN } };
   };
 
   const fillTable = (found) => {
@@ -100,9 +50,9 @@
     body.replaceChildren();
     const total = known(state.group.norms).length;
     const exact = state.group.epsilons.includes(state.epsilon);
-    for (const row of found) {
+    for (const row of [...found.bounds, found.attack]) {
       const line = body.insertRow();
-      line.dataset.claim = row.claim;
+      line.dataset.claim = row.claim ?? "attack";
       const head = document.createElement("th");
       head.scope = "row";
       head.textContent = row.title;
@@ -114,14 +64,14 @@
             show(largest(row.values)),
             show(mean(row.angles.filter((v) => v < 180))),
             `${row.angles.filter((v) => v === 180).length} of ${total}`,
-            Number.isNaN(row.broken) ? "-" : `${exact ? "" : "at least "}${row.broken} of ${total}`,
+            Number.isNaN(row.exceeded) ? "-" : `${exact ? "" : "at least "}${row.exceeded} of ${total}`,
             row.from,
           ]
         : ["-", "-", "-", "-", "-", "not known at this radius"];
       cells.forEach((text, i) => {
         const cell = line.insertCell();
         cell.textContent = text;
-        if (i === 4 && row.broken > 0) cell.className = "bad";
+        if (i === 4 && row.exceeded > 0) cell.className = "exceeded";
       });
     }
     const { group } = state;
@@ -131,15 +81,6 @@
     byId("live-caption").textContent = `${group.title}, ε = ${show(state.epsilon)}${some}`;
   };
 
-  // Distinguishable in both colour schemes and for colour-blind readers; symbols differ, too.
-  const looks = {
-    first_order: ["#d55e00", "circle"],
-    adjusted: ["#cc79a7", "diamond"],
-    calibrated: ["#e69f00", "square"],
-    mean_value: ["#0072b2", "triangle-up"],
-    certified: ["#009e73", "star"],
-    attack: ["#888888", "x"],
-  };
   let printing = false;
   const layout = (extra) => {
     const style = getComputedStyle(document.documentElement);
@@ -164,14 +105,14 @@
   const drawScatter = (found, attack) => {
     const { group } = state;
     const kind = byId("log").checked ? "log" : "linear";
-    const bounds = found.filter((row) => row.values && row.claim !== "attack");
+    const bounds = found.bounds.filter((row) => row.values);
     const traces = bounds.map((row) => ({
       type: "scatter",
       mode: "markers",
-      name: row.title,
+      name: plain(row.title),
       x: row.values,
       y: attack,
-      marker: { color: looks[row.claim][0], symbol: looks[row.claim][1], size: 7, opacity: 0.75 },
+      marker: { color: row.colour, symbol: row.symbol, size: 7, opacity: 0.75 },
       text: group.samples.map((sample, i) =>
         `sample ${sample}, class ${plain(className(group.labels[i]))}` +
         (group.predictions[i] === group.labels[i] ? "" : ` (predicted ${plain(className(group.predictions[i]))})`) +
@@ -194,7 +135,7 @@
   };
 
   const drawGaps = (found, attack) => {
-    const bounds = found.filter((row) => row.values && row.claim !== "attack");
+    const bounds = found.bounds.filter((row) => row.values);
     const gaps = bounds.map((row) =>
       row.values.map((v, i) => (Number.isFinite(v) ? 1 - attack[i] / v : NaN)).filter(Number.isFinite));
     const all = gaps.flat();
@@ -204,10 +145,10 @@
     const start = Math.floor(least / size) * size;
     const traces = bounds.map((row, i) => ({
       type: "histogram",
-      name: row.title,
+      name: plain(row.title),
       x: gaps[i],
       opacity: 0.6,
-      marker: { color: looks[row.claim][0] },
+      marker: { color: row.colour },
       xbins: { start, end: start + 42 * size, size },
     }));
     Plotly.react("gaps", traces, layout({
@@ -223,30 +164,30 @@
     const { group } = state;
     const last = Number(byId("epsilon").max);
     const traces = [];
-    for (const claim of Object.keys(group.moves)) {
-      const [color, symbol] = looks[claim];
+    for (const claim of Object.keys(group.bounds)) {
+      const { title: name, moves, colour: color, symbol } = data.claims[claim];
       const at = (epsilon) => of(boundAt(group, claim, epsilon).values.map((v, i) => [v, group.norms[i]]), false);
       const dots = group.epsilons.map(at);
       const line = { type: "scatter", mode: "lines", legendgroup: claim, showlegend: false, hoverinfo: "skip" };
-      if (group.moves[claim] === "scaled") {
+      if (moves === "scaled") {
         const radii = [...Array(61).keys()].map((i) => (last * i) / 60);
         traces.push({ ...line, x: radii, y: radii.map(at), line: { color } });
-      } else if (group.moves[claim] === "nested")
+      } else if (moves === "nested")
         traces.push({ ...line, x: [0, ...group.epsilons], y: [dots[0], ...dots], line: { color, shape: "vh" } });
       traces.push({
-        type: "scatter", mode: "markers", name: data.claims[claim], legendgroup: claim,
+        type: "scatter", mode: "markers", name: plain(name), legendgroup: claim,
         x: group.epsilons, y: dots, marker: { color, symbol, size: 9 },
       });
     }
     const attack = group.epsilons.map((_, k) =>
-      of(group.columns[of.angle ? "attack_degrees" : "attack"][k].map((v) => [v, NaN]), true));
-    const [color, symbol] = looks.attack;
+      of(group.attacks[of.angle ? "degrees" : "deviation"][k].map((v) => [v, NaN]), true));
+    const { title: name, colour: color, symbol } = ATTACK;
     traces.push({
-      type: "scatter", mode: "lines", legendgroup: "attack", showlegend: false, hoverinfo: "skip",
+      type: "scatter", mode: "lines", legendgroup: " attack", showlegend: false, hoverinfo: "skip",
       x: [...group.epsilons, last], y: [...attack, attack[attack.length - 1]], line: { color, shape: "hv" },
     });
     traces.push({
-      type: "scatter", mode: "markers", name: "strongest attack", legendgroup: "attack",
+      type: "scatter", mode: "markers", name, legendgroup: " attack",
       x: group.epsilons, y: attack, marker: { color, symbol, size: 9 },
     });
     return traces;
@@ -265,7 +206,7 @@
   const draw = () => {
     const found = rows();
     fillTable(found);
-    const attack = found[found.length - 1].values ?? state.group.samples.map(() => NaN);
+    const attack = found.attack.values ?? state.group.samples.map(() => NaN);
     drawScatter(found, attack);
     drawGaps(found, attack);
     drawCurves();
@@ -298,7 +239,7 @@
     setEpsilon(group.epsilons[group.epsilons.length - 1]);
   };
 
-  const positive = data.groups.every((group) => group.columns.attack.flat().every((v) => !(v <= 0)));
+  const positive = data.groups.every((group) => group.attacks.deviation.flat().every((v) => !(v <= 0)));
   byId("log").checked = positive;
   byId("log").addEventListener("change", draw);
   byId("group").addEventListener("change", (event) => setGroup(Number(event.target.value)));
