@@ -152,11 +152,11 @@ def test_a_wrong_setting_is_one_line(tmp_path, toml) -> None:
 def test_settings_of_method_and_ball_by_their_paths(tmp_path, asked) -> None:
     options = ["--method", "at", "--set", "method.steps=3", "--set", "ball.epsilon=0.2"]
     assert invoke("--out", tmp_path, *options).exit_code == 0
-    invoke("--out", tmp_path, "--set", "ball=l2:epsilon=0.5", "--epsilon", 0.7)
+    invoke("--out", tmp_path, "--ball", "l2:epsilon=0.5,low=0", "--epsilon", 0.7)
     invoke("--out", tmp_path, "--method", "trades+igr:weight=2,base=(trades:steps=3)")
     assert asked[0][0].method == AT(steps=3)
     assert asked[0][0].ball == ab.LinfBall(0.2, low=0, high=1)
-    assert asked[1][0].ball == ab.L2Ball(0.7)
+    assert asked[1][0].ball == ab.L2Ball(0.7, low=0)
     assert asked[2][0].method == TRADESWithIGR(base=TRADES(steps=3), weight=2.0)
 
 

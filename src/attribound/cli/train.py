@@ -30,6 +30,9 @@ def train(  # noqa: PLR0913, PLR0917 - options of a command
     method: Annotated[
         str | None, typer.Option(help="ce, at:steps=7, trades, trades+igr, MODULE:CLASS, ...")
     ] = None,
+    ball: Annotated[
+        str | None, typer.Option(help="What the attacker may do: linf:epsilon=0.1,low=0,high=1")
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Radius of the ball.")] = None,
     epochs: Annotated[int | None, typer.Option(help="How often each example is seen.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
@@ -64,6 +67,7 @@ def train(  # noqa: PLR0913, PLR0917 - options of a command
         table = _with_method(table, method)
     given = {
         "data.name": data,
+        "ball": ball,
         "ball.epsilon": epsilon,
         "epochs": epochs,
         "seed": seed,

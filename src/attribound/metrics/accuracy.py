@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attribound.attacks import PGD
 from attribound.attacks.objectives import Problem
 from attribound.attributions import Saliency
-from attribound.balls import LpBall
+from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.metrics.statistics import Share
 from attribound.networks.inputs import check_inputs, check_targets
@@ -30,7 +30,7 @@ def clean_accuracy(model: nn.Module, x: Tensor, y: Tensor) -> Share:
     return Share(int(correct(model, x, y).sum()), len(x))
 
 
-def attacked_accuracy(model: nn.Module, x: Tensor, y: Tensor, ball: LpBall, attack: PGD) -> Share:
+def attacked_accuracy(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, attack: PGD) -> Share:
     """The share of examples whose label is predicted at ``x`` and where the attack ends.
 
     Wrong at ``x`` is wrong: zero is a perturbation, too, so these are not attacked.

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attribound.attacks import Attack
 from attribound.attributions import Attribution
-from attribound.balls import LpBall
+from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.metrics import comparing as metrics
 from attribound.metrics.accuracy import slices
@@ -46,7 +46,7 @@ class Similarity:
 
 
 def attribution_similarity(
-    attribution: Attribution, x: Tensor, y: Tensor, ball: LpBall, attack: Attack, k: int
+    attribution: Attribution, x: Tensor, y: Tensor, ball: Ball, attack: Attack, k: int
 ) -> Similarity | None:
     """Attack the attributions of correctly classified examples, and compare before and after.
 
@@ -89,7 +89,7 @@ def attribution_similarity(
 
 
 def _compare(
-    attribution: Attribution, x: Tensor, y: Tensor, threat: tuple[LpBall, Attack], k: int
+    attribution: Attribution, x: Tensor, y: Tensor, threat: tuple[Ball, Attack], k: int
 ) -> dict[str, Tensor]:
     ball, attack = threat
     before = attribution(x, y)

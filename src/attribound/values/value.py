@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING
+from dataclasses import MISSING, is_dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
 import torch
@@ -121,7 +121,8 @@ def from_spec(spec: object, kind: Callable[..., Kind]) -> Kind:
         raise _not_a(wanted, spec)
     document = dict(spec)
     name = document.pop("kind", None)
-    own = wanted if name is None and not inspect.isabstract(kind) else _class(name, wanted)
+    whole = is_dataclass(wanted) and not inspect.isabstract(wanted)
+    own = wanted if name is None and whole else _class(name, wanted)
     if not isinstance(own, type):
         if document:
             raise _not_a(wanted, spec)
