@@ -1,5 +1,5 @@
 """Fixtures of these tests."""
 
-from evaluation.disks import small_disk
+from auditing.disks import small_disk
 
 __all__ = ["small_disk"]

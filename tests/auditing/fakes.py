@@ -14,30 +14,9 @@ import pyarrow as pa
 import torch
 
 from attribound.auditing.engines.work import Work
-from attribound.auditing.manifest import Manifest, column_types
+from attribound.auditing.manifest import Manifest
+from attribound.auditing.rows import MAPS_SCHEMA, SCHEMA, table
 
-COLUMNS = pa.schema(
-    {
-        "sample": pa.int64(),
-        "attribution": pa.string(),
-        "norm": pa.string(),
-        "epsilon": pa.float64(),
-        "attack": pa.float64(),
-        "error": pa.string(),
-    }
-)
-MAP_COLUMNS = pa.schema(
-    {
-        "sample": pa.int64(),
-        "attribution": pa.string(),
-        "norm": pa.string(),
-        "epsilon": pa.float64(),
-        "shape": pa.list_(pa.int32()),
-        "input": pa.list_(pa.float32()),
-    }
-)
-COLUMNS = COLUMNS.set(0, COLUMNS.field(0).with_nullable(False))
-MAP_COLUMNS = MAP_COLUMNS.set(5, MAP_COLUMNS.field(5).with_nullable(False))
 EPSILONS = (0.1, 0.05)
 
 
@@ -49,32 +28,62 @@ class Fake:
 
 def manifest(samples: int = 10, batch: int = 4, **changes: Any) -> Manifest:
     made = Manifest(
-        settings={"seed": 0, "balls": [{"norm": "l2", "epsilons": list(EPSILONS)}]},
+        settings={"seed": 0, "balls": [{"kind": "l2", "epsilon": each} for each in EPSILONS]},
         model={"name": "a model", "fingerprint": "sha256:1"},
         data={"name": "some data", "fingerprint": "sha256:2", "classes": ["a", "b"]},
         versions={"attribound": "1", "torch": "2", "python": "3"},
         samples=samples,
         batch=batch,
         rows_per_sample=len(EPSILONS),
-        columns=column_types(COLUMNS),
-        map_columns=column_types(MAP_COLUMNS),
         created="2026-01-01T00:00:00+00:00",
     )
     return replace(made, **changes)
 
 
 def measured(samples: range, error: str | None = None) -> Fake:
-    keys = [
-        {"sample": sample, "attribution": "ig", "norm": "l2", "epsilon": epsilon}
+    keys: list[dict[str, Any]] = [
+        {"sample": sample, "attribution": "ig", "ball": "l2", "epsilon": epsilon}
         for sample in samples
         for epsilon in EPSILONS
     ]
-    rows = [
-        {**key, "attack": None if error else key["sample"] * key["epsilon"], "error": error}
-        for key in keys
+    rows = [{**key, **(_failed(error) if error else _fine(key))} for key in keys]
+    maps = [
+        {
+            **key,
+            "shape": [2],
+            "map_shape": [1],
+            "input": [0.5, key["sample"]],
+            "clean_map": [1.0],
+            "delta": [0.0, 0.1],
+            "attacked_map": [2.0],
+        }
+        for key in keys[:1]
     ]
-    maps = [{**key, "shape": [2], "input": [0.5, key["sample"]]} for key in keys[:1]]
-    return Fake(pa.Table.from_pylist(rows, COLUMNS), pa.Table.from_pylist(maps, MAP_COLUMNS))
+    return Fake(table(rows, SCHEMA), table(maps, MAPS_SCHEMA))
+
+
+_KNOWN = {"batch": 0, "label": 1, "features": 2}
+
+
+def _failed(error: str) -> dict[str, Any]:
+    return {**_KNOWN, "error": error, "bounds": [], "attacks": []}
+
+
+def _fine(key: dict[str, Any]) -> dict[str, Any]:
+    deviation = key["sample"] * key["epsilon"]
+    record = {"deviation": deviation, "degrees": 1.0, "label_kept": True}
+    bounds = [
+        {"claim": claim, "euclidean": factor * deviation, "exceeded": factor < 1}
+        for claim, factor in (("first_order", 0.5), ("mean_value", 2.0))
+    ]
+    attack = {"attack": "pgd", **record, "repeats": [{"deviation": deviation / 2}, record]}
+    return {
+        **_KNOWN,
+        "scores": 1,
+        "strongest": {"by": "pgd", **record},
+        "bounds": bounds,
+        "attacks": [attack],
+    }
 
 
 def samples_of(number: int, samples: int = 10, batch: int = 4) -> range:

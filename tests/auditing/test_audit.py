@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import torch
-from evaluation import tiny
+from auditing import tiny
 from rich.console import Console
 
 import attribound as ab
@@ -41,7 +41,7 @@ QUICK: dict[str, Any] = {
     "attacks": {"ascent": {"kind": "ascent", "steps": 2}},
     "batch": 4,
 }
-FACTORY = "evaluation.tiny:build"
+FACTORY = "auditing.tiny:build"
 ONE_THREAD = LocalEngine(threads=1)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evaluation import tiny
+from auditing import tiny
 
 import attribound as ab
 from attribound.attacks import AttributionAscent
@@ -35,7 +35,7 @@ SETTINGS: dict[str, Any] = {
     },
     "dtype": "float64",
 }
-FACTORY = "evaluation.tiny:varied"
+FACTORY = "auditing.tiny:varied"
 
 
 def audited(**changes: Any) -> Run:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from evaluation.fakes import EPSILONS, manifest, measured, samples_of
+from auditing.fakes import EPSILONS, manifest, measured, samples_of
 
 from attribound.auditing.store import Run, is_run
 from attribound.basics.errors import InputError
@@ -34,19 +34,35 @@ def filled(path: Path, numbers: tuple[int, ...] = (0, 1, 2)) -> Path:
 def test_a_run_gives_back_what_was_written_in_order(tmp_path: Path) -> None:
     run = Run.open(filled(tmp_path / "run", (2, 0, 1)))
     expected = [(sample, epsilon) for sample in range(10) for epsilon in sorted(EPSILONS)]
-    table = run.table()
+    table = run.samples()
     assert [*zip(*(table[n].to_pylist() for n in ("sample", "epsilon")), strict=True)] == expected
-    assert table["attack"].to_pylist() == [sample * epsilon for sample, epsilon in expected]
+    deviations = [sample * epsilon for sample, epsilon in expected]
+    assert table["strongest_deviation"].to_pylist() == deviations
+    assert [row["strongest"]["deviation"] for row in run.rows().to_pylist()] == deviations
     assert run.maps()["input"].to_pylist() == [[0.5, 0.0], [0.5, 4.0], [0.5, 8.0]]
     assert (run.finished, run.done(), run.missing()) == (True, [0, 1, 2], [])
     assert "3 of 3" in repr(run)
 
 
 def test_an_empty_run_has_tables_with_its_columns(tmp_path: Path) -> None:
-    run = Run.open(filled(tmp_path, ()))
-    assert run.table().num_rows == run.maps().num_rows == 0
-    assert run.table().schema == measured(range(1)).rows.schema
-    assert run.maps().schema == measured(range(1)).maps.schema
+    run, whole = Run.open(filled(tmp_path / "empty", ())), Run.open(filled(tmp_path / "whole"))
+    for name in ("rows", "samples", "bounds", "attacks", "maps"):
+        empty, full = (getattr(each, name)() for each in (run, whole))
+        assert empty.num_rows == 0 < full.num_rows, name
+        assert empty.schema == full.schema, name
+
+
+def test_the_long_tables_are_the_records_of_the_rows(tmp_path: Path) -> None:
+    run = Run.open(filled(tmp_path))
+    rows = run.rows().to_pylist()
+    for name, records in (("bounds", run.bounds()), ("attacks", run.attacks())):
+        expected = [(row, record) for row in rows for record in row[name]]
+        assert records.num_rows == len(expected) > len(rows) - 1
+        for found, (row, record) in zip(records.to_pylist(), expected, strict=True):
+            assert {key: found[key] for key in record} == record
+            same = ("sample", "label", "attribution", "ball", "epsilon", "features", "error")
+            assert all(found[key] == row[key] for key in same)
+            assert found.keys() == {*record, *same}
 
 
 def test_a_batch_without_maps_leaves_no_file(tmp_path: Path) -> None:
@@ -63,9 +79,13 @@ def test_to_pandas_and_polars(tmp_path: Path) -> None:
         pytest.importorskip("pandas", exc_type=ImportError),
         pytest.importorskip("polars", exc_type=ImportError),
     )
-    assert isinstance(run.to_pandas(), pandas.DataFrame)
-    assert isinstance(run.to_polars(), polars.DataFrame)
+    for what, count in (("samples", 20), ("bounds", 40), ("attacks", 20)):
+        assert isinstance(run.to_pandas(what), pandas.DataFrame)
+        assert isinstance(run.to_polars(what), polars.DataFrame)
+        assert len(run.to_pandas(what)) == len(run.to_polars(what)) == count
     assert len(run.to_pandas()) == len(run.to_polars()) == 20
+    with pytest.raises(InputError, match="table: expected one of samples, bounds, attacks, got 'x'"):
+        run.to_pandas("x")
 
 
 @pytest.mark.parametrize("name", ["pandas", "polars"])
@@ -115,7 +135,7 @@ class TestResume:
             run.write(0, measured(samples_of(0)))
             run.write(2, measured(samples_of(2)))
         whole = Run.open(filled(tmp_path / "whole"))
-        assert Run.open(tmp_path).table().equals(whole.table())
+        assert Run.open(tmp_path).rows().equals(whole.rows())
 
     def test_begins_where_nothing_is(self, tmp_path: Path) -> None:
         with Run.resume(tmp_path / "new", manifest()) as run:
@@ -126,6 +146,19 @@ class TestResume:
         [
             ({"settings": {**manifest().settings, "seed": 1}}, "settings.seed was 0, is 1"),
             ({"settings": {"seed": 0}}, r"settings.balls was \[.*\], is null"),
+            (
+                {
+                    "settings": {
+                        "seed": 0,
+                        "balls": [{"kind": "l2", "epsilon": 0.1}, {"kind": "linf", "epsilon": 0.05}],
+                    }
+                },
+                r'settings.balls.1.kind was "l2", is "linf"; resume',
+            ),
+            (
+                {"settings": {"seed": 0, "balls": [{"kind": "l2", "epsilon": 0.1}]}},
+                r"settings.balls was \[.*\], is \[",
+            ),
             ({"model": {"fingerprint": "sha256:x"}}, 'model was "sha256:1", is "sha256:x"'),
             ({"data": {"fingerprint": "sha256:x"}}, 'data was "sha256:2", is "sha256:x"'),
             ({"versions": {"attribound": "1", "torch": "9"}}, 'torch was "2", is "9"'),
@@ -133,7 +166,6 @@ class TestResume:
             ({"samples": 11}, "samples was 10, is 11"),
             ({"batch": 2}, "batch was 4, is 2"),
             ({"rows_per_sample": 3}, "rows per sample was 2, is 3"),
-            ({"columns": {"sample": "int64"}}, "columns was"),
         ],
     )
     def test_refuses_anything_else(
@@ -211,9 +243,10 @@ class TestDamage:
 
     def test_a_flipped_bit_never_changes_a_number(self, tmp_path: Path) -> None:
         part = filled(tmp_path) / "parts" / "00001.parquet"
-        whole, content = Run.open(tmp_path).table(), part.read_bytes()
+        whole, content = Run.open(tmp_path).rows(), part.read_bytes()
         group = pq.read_metadata(part).row_group(0)
-        attack = group.column(4)
+        leaves = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+        attack = leaves["strongest.deviation"]
         start = attack.dictionary_page_offset
         stored = pq.read_table(part, partitioning=None)
         caught = unnoticed = 0
@@ -224,7 +257,7 @@ class TestDamage:
             with suppress(OSError, pa.ArrowException):
                 unnoticed += not pq.read_table(part, partitioning=None).equals(stored)
             try:
-                assert Run.open(tmp_path).table().equals(whole)
+                assert Run.open(tmp_path).rows().equals(whole)
             except InputError as error:
                 assert re.search(r"00001.parquet.*torn or damaged", str(error))  # noqa: PT017
                 caught += 1
@@ -273,7 +306,7 @@ class TestDamage:
 
     def test_other_columns_are_not_stored(self, tmp_path: Path) -> None:
         one = measured(samples_of(0))
-        fewer = type(one)(one.rows.drop_columns(["attack"]), one.maps)
+        fewer = type(one)(one.rows.drop_columns(["strongest"]), one.maps)
         run = Run.create(tmp_path, manifest())
         with run, pytest.raises(TypeError, match="part 0 has other columns"):
             run.write(0, fewer)
@@ -284,7 +317,7 @@ class TestDamage:
             ('"seed": 0', '"seed": 1', "changed since"),
             ('"samples"', '"sample"', "missing or damaged entry"),
             ('"attribound run"', '"another"', "another kind of file"),
-            ('"format_version": 1', '"format_version": 2', "format version 1, got 2"),
+            ('"format_version": 2', '"format_version": 1', "format version 2, got 1"),
             ("{", "", "no JSON"),
         ],
     )
@@ -322,7 +355,7 @@ def test_writers_killed_at_random_moments_leave_whole_parts_only(tmp_path: Path)
         counts.append(len(Run.open(folder).done()))
     assert sorted({*counts}) == counts, "each went on where the last was killed"
     with Run.resume(folder, manifest(samples=4000)) as run:
-        assert len(run.table()) == 8 * counts[-1]
+        assert len(run.rows()) == 8 * counts[-1]
     assert not [*folder.rglob("*.tmp")]
 
 
@@ -345,7 +378,7 @@ class TestFullDisk:
         with Run.resume(small_disk / "run", manifest()) as run:
             assert run.missing() == [1, 2]
             run.write(1, measured(samples_of(1)))
-        assert Run.open(small_disk / "run").table().num_rows == 16
+        assert Run.open(small_disk / "run").rows().num_rows == 16
 
     def test_a_folder_that_may_not_be_made(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from evaluation import cases
+from auditing import cases
 
 import attribound as ab
 from attribound.auditing.settings import (

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from evaluation import fakes
-from evaluation.fakes import Fake, measured, samples_of, work
+from auditing import fakes
+from auditing.fakes import Fake, measured, samples_of, work
 
 from attribound.auditing.engines import LocalEngine
 from attribound.basics.errors import InputError
@@ -128,7 +128,7 @@ def test_closing_ends_the_workers(tmp_path: Path) -> None:
 def test_workers_end_with_their_killed_parent(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path; from attribound.auditing.engines import LocalEngine; "
-        "from evaluation import fakes\n"
+        "from auditing import fakes\n"
         "if __name__ == '__main__': list(LocalEngine(workers=2).run("
         f"fakes.work(fakes.Endless(Path({str(tmp_path)!r}))), range(3)))"
     )

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evaluation import fakes
-from evaluation.fakes import work
+from auditing import fakes
+from auditing.fakes import work
 
 from attribound.auditing.engines import LocalEngine, RayEngine
 from attribound.basics.errors import InputError

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from evaluation.sources import hostile
+from auditing.sources import hostile
 
 import attribound as ab
 from attribound import data

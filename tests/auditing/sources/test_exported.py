@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 import torch
-from evaluation.sources import hostile, nets
+from auditing.sources import hostile, nets
 from torch import nn
 
 import attribound as ab

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 import torch
-from evaluation.sources import nets
+from auditing.sources import nets
 from safetensors.torch import save_file
 
 import attribound as ab
@@ -12,7 +12,7 @@ from attribound.auditing.sources import load_model
 from attribound.auditing.sources.factory import is_factory
 from attribound.networks.fingerprint import fingerprint
 
-HERE = "evaluation.sources.nets"
+HERE = "auditing.sources.nets"
 
 
 @pytest.mark.parametrize(

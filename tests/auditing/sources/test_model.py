@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from evaluation.sources import hostile, nets
+from auditing.sources import hostile, nets
 from torch import nn
 
 import attribound as ab

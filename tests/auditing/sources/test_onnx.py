@@ -8,7 +8,7 @@ import onnx
 import onnx2fx
 import pytest
 import torch
-from evaluation.sources import nets
+from auditing.sources import nets
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 

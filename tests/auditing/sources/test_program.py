@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from evaluation.sources import hostile, nets
+from auditing.sources import hostile, nets
 from torch import nn
 
 import attribound as ab

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from evaluation.sources import hostile, nets
+from auditing.sources import hostile, nets
 from safetensors.torch import save_file
 from torch import nn
 
