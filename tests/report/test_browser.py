@@ -230,3 +230,20 @@ def test_printed_it_shows_every_setting_in_black_on_white(browser, seen, tmp_pat
     shown.page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert shown.page.evaluate(blocks) == 1
     shown.context.close()
+
+
+def test_claims_that_nobody_knows_here_are_shown_and_run_nothing(browser, tmp_path) -> None:
+    names = {"first_order": 1.0, "attack": 1.1, cases.HOSTILE: 0.2}
+    run = cases.run(tmp_path / "run", claims=names)
+    shown = Seen(browser, write_html(run))
+    heads = "[...document.querySelectorAll('#live tbody th')].map(h => h.textContent)"
+    titles = ["first-order", "attack", "strongest attack"]
+    assert sorted(shown.page.evaluate(heads)) == sorted([*titles, cases.HOSTILE])
+    colours = "document.getElementById('scatter').data.map(d => d.marker?.color ?? d.line.color)"
+    assert shown.page.evaluate(colours) == ["#d55e00", "#666666", "#666666", "#888888"]
+    shown.move(0.07)
+    known = "[...document.querySelectorAll('#live tbody tr')].map(r => r.cells[6].textContent)"
+    assert shown.page.evaluate(known).count("not known at this radius") == 2
+    assert shown.dialogs == []
+    assert shown.errors == []
+    shown.context.close()

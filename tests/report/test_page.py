@@ -7,6 +7,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+import torch
 
 import attribound as ab
 from attribound.basics.errors import InputError
@@ -124,6 +125,15 @@ def test_a_run_that_was_only_begun_has_a_page(tmp_path) -> None:
     html = render(cases.run(tmp_path / "run", batches=0))
     assert "samples missing: 24" in html
     assert "<script" not in html
+
+
+def test_long_settings_are_cut_and_do_not_fill_the_page(tmp_path, html) -> None:
+    """A unit for each pixel of a large image is in run.json, not twice in the page."""
+    ball = ab.L2Ball(0.1, scale=torch.rand(3, 224, 224))
+    run = cases.run(tmp_path / "run", document={"balls": [ab.to_spec(ball, whole=True)]})
+    found = render(run)
+    assert "The settings are too long for a page; run.json of the run has them." in found
+    assert len(found) < len(html) + 100_000
 
 
 def test_what_is_missing_is_named(run, monkeypatch) -> None:
