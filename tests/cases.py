@@ -150,7 +150,7 @@ def integrated_gradients(
 
 
 def dense_jacobian(fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """The Jacobian ``(batch, n, n)`` of a batched function, row by row with plain autograd."""
+    """The Jacobian ``(batch, m, n)`` of a batched function, row by row with plain autograd."""
     points = x.detach().requires_grad_()
     out = fn(points).flatten(1)
     rows = [

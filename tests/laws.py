@@ -13,11 +13,11 @@ TIGHT = {"rtol": 1e-8, "atol": 1e-10}
 
 
 def _pair(operator: LinearOperator) -> tuple[Tensor, Tensor]:
+    """Something that J acts on, and something that its transpose acts on."""
     generator = torch.Generator().manual_seed(3)
-    shape = operator.like.shape
     return tuple(  # type: ignore[return-value]
-        torch.randn(shape, generator=generator, dtype=torch.float64).to(operator.like)
-        for _ in range(2)
+        torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like)
+        for like in (operator.domain, operator.range)
     )
 
 
@@ -31,13 +31,25 @@ def adjoint(operator: LinearOperator) -> None:
 
 def linear(operator: LinearOperator) -> None:
     """J(2v - 3u) = 2Jv - 3Ju, and the same for the transpose."""
+    products = operator.matvec, operator.rmatvec
+    for product, a in zip(products, _pair(operator), strict=True):
+        b = a.flip(0).flip(-1)
+        torch.testing.assert_close(product(2 * a - 3 * b), 2 * product(a) - 3 * product(b), **TIGHT)
+
+
+def shaped(operator: LinearOperator) -> None:
+    """J makes what is like its range, the transpose what is like its domain."""
     v, u = _pair(operator)
-    for product in (operator.matvec, operator.rmatvec):
-        torch.testing.assert_close(product(2 * v - 3 * u), 2 * product(v) - 3 * product(u), **TIGHT)
+    for made, like in [
+        (operator.matvec(v), operator.range),
+        (operator.rmatvec(u), operator.domain),
+    ]:
+        assert (made.shape, made.dtype) == (like.shape, like.dtype)
+    assert len(operator) == len(operator.domain) == len(operator.range)
 
 
 def equals_dense(operator: LinearOperator, matrix: Tensor) -> None:
-    """Both products are those of ``matrix`` (batch, n, n), to 1e-8."""
+    """Both products are those of ``matrix`` (batch, m, n), to 1e-8."""
     v, u = _pair(operator)
     forward = torch.einsum("bij,bj->bi", matrix, v.flatten(1))
     backward = torch.einsum("bij,bi->bj", matrix, u.flatten(1))
@@ -55,7 +67,7 @@ def symmetric_if_claimed(operator: LinearOperator) -> None:
 def selects(operator: LinearOperator) -> None:
     """Taking examples commutes with taking products, for subsets, orders and repeats."""
     v, u = _pair(operator)
-    last = len(operator.like) - 1
+    last = len(operator) - 1
     for rows in ([last], [last, 0], [0, 0, last], list(range(last + 1))):
         index = torch.tensor(rows)
         chosen = operator.select(index)
@@ -79,4 +91,4 @@ def attack_below(found: ab.Attacked, bound: ab.Bound) -> None:
     assert (found.degrees <= bound.degrees + 1e-6).all()
 
 
-OPERATOR_LAWS = (adjoint, linear, symmetric_if_claimed, selects)
+OPERATOR_LAWS = (adjoint, linear, shaped, symmetric_if_claimed, selects)

@@ -43,7 +43,7 @@ class Counted:
         return [self.block(index, some) for some in places]
 
     def operator(self) -> BlockOperator:
-        operator = BlockOperator(V, self.build(torch.arange(BATCH)), self.build)
+        operator = BlockOperator(V, V, self.build(torch.arange(BATCH)), self.build)
         self.built.clear()
         return operator
 
@@ -58,7 +58,7 @@ def test_laws(law, size) -> None:
 def test_products_are_those_of_the_matrices() -> None:
     laws.equals_dense(DenseOperator(MATRIX), MATRIX)
     laws.equals_dense(Counted().operator(), MATRIX)
-    assert DenseOperator(MATRIX).like.shape == (BATCH, SIZE)
+    assert DenseOperator(MATRIX).domain.shape == (BATCH, SIZE)
 
 
 def product_after(operator: BlockOperator, rows: list[int]) -> BlockOperator:
@@ -116,7 +116,7 @@ def test_symmetry_and_cost_survive_selection() -> None:
         rows = torch.arange(len(index))
         return [Block(DenseOperator(symmetric[index]), rows, rows)]
 
-    operator = BlockOperator(V, build(torch.arange(BATCH)), build, True, 5)
+    operator = BlockOperator(V, V, build(torch.arange(BATCH)), build, True, 5)
     for rows in ([0, 1, 2, 3, 4, 5], [2], [1, 1]):
         chosen = operator.select(torch.tensor(rows))
         assert chosen.symmetric
@@ -136,7 +136,7 @@ def overlapping(log: Counted, *parts: tuple[list[int], float]) -> BlockOperator:
                 blocks.append(log.block(index, places, share))
         return blocks
 
-    return BlockOperator(V, build(torch.arange(BATCH)), build)
+    return BlockOperator(V, V, build(torch.arange(BATCH)), build)
 
 
 def test_blocks_that_overlap_add_up() -> None:

@@ -45,4 +45,8 @@ def test_from_the_input_it_is_the_same_every_time() -> None:
 
 
 def test_has_the_settings_of_the_paper() -> None:
-    assert (IFIA().steps, IFIA().objective) == (200, TopK(100))
+    assert (IFIA().steps, IFIA().objective) == (200, TopK())
+    before, after = torch.rand(2, 1, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    for name in ("score", "measure"):
+        usual, papers = (getattr(top, name)(after, before) for top in (TopK(), TopK(100)))
+        torch.testing.assert_close(usual, papers, rtol=0, atol=0)

@@ -9,9 +9,11 @@ import attribound as ab
 import cases
 from attribound.attacks import Ascend, AtInput, InBall, Jump, LinearOptimum, Nearby
 from attribound.attacks.objectives import Problem
+from attribound.attacks.steps import Here
 
 SLOPE = torch.tensor([[3.0, -4.0], [0.0, 0.0]]).double()
 ZERO = torch.zeros(2, 2).double()
+AT_INPUT = Here(ZERO, ZERO, SLOPE)
 
 
 def problem() -> Problem:
@@ -22,15 +24,15 @@ def problem() -> Problem:
 
 def test_ascend_follows_the_norm_of_the_ball() -> None:
     step = Ascend(0.5)
-    assert step.move(ab.L2Ball(1), ZERO, SLOPE, 10)[0].tolist() == pytest.approx([0.3, -0.4])
-    assert step.move(ab.LinfBall(1), ZERO, SLOPE, 10)[0].tolist() == [0.5, -0.5]
-    default = Ascend().move(ab.L2Ball(2), ZERO, SLOPE, 10)[0]
+    assert step.move(ab.L2Ball(1), AT_INPUT, 10)[0].tolist() == pytest.approx([0.3, -0.4])
+    assert step.move(ab.LinfBall(1), AT_INPUT, 10)[0].tolist() == [0.5, -0.5]
+    default = Ascend().move(ab.L2Ball(2), AT_INPUT, 10)[0]
     assert default.norm().item() == pytest.approx(2.5 * 2 / 10)
 
 
 def test_jump_goes_to_the_sphere_and_stays_without_a_slope() -> None:
-    here = torch.full((2, 2), 0.25).double()
-    moved = Jump().move(ab.L2Ball(2), here, SLOPE, 10)
+    here = Here(ZERO, torch.full((2, 2), 0.25).double(), SLOPE)
+    moved = Jump().move(ab.L2Ball(2), here, 10)
     assert moved.tolist() == [pytest.approx([1.2, -1.6]), [0.25, 0.25]]
 
 

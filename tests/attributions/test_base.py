@@ -19,7 +19,7 @@ EVERY = pytest.mark.parametrize(
 def test_the_jacobian_obeys_the_laws(network, method) -> None:
     model, x = cases.NETWORKS[network]()
     jacobian = cases.ATTRIBUTIONS[method](model).linearize(x).jacobian
-    assert jacobian.like.shape == x.shape
+    assert jacobian.domain.shape == x.shape
     assert jacobian.points == {"ig_riemann": 4, "ig_gauss": 5}.get(method, jacobian.points)
     for law in laws.OPERATOR_LAWS:
         law(jacobian)
@@ -73,7 +73,7 @@ def test_nothing_that_leaves_has_a_graph(method) -> None:
     attribution = cases.ATTRIBUTIONS[method](model)
     linear = attribution.linearize(x)
     products = linear.jacobian.matvec(x.detach()), linear.jacobian.rmatvec(x.detach())
-    for out in (attribution(x), linear.value, linear.jacobian.like, *products):
+    for out in (attribution(x), linear.value, linear.jacobian.domain, *products):
         assert not out.requires_grad
     assert x.grad is None
 
@@ -132,4 +132,4 @@ def test_rows_of_an_attribution_without_settings_per_row() -> None:
 def test_attributions_of_one_classifier_share_its_probes() -> None:
     classifier = ab.Classifier(cases.tabular()[0])
     assert ab.Saliency(classifier).classifier is ab.InputXGradient(classifier).classifier
-    assert ab.Saliency(classifier).name == "Saliency"
+    assert ab.Saliency(classifier).name == "saliency"

@@ -154,15 +154,16 @@ def test_a_function_that_couples_examples_is_refused(fn) -> None:
 @pytest.mark.parametrize(
     ("fn", "got"),
     [
-        (lambda x, t: x[:, :2], r"\(1, 2\)"),
+        (lambda x, t: x[:, 0], r"\(1,\)"),
+        (lambda x, t: torch.cat([x, x]), r"\(2, 5\)"),
         (lambda x, t: x.sum(), r"\(\)"),
         (lambda x, t: (x,), "tuple"),
         (lambda x, t: x.detach().numpy(), "ndarray"),
         (lambda x, t: None, "NoneType"),
     ],
 )
-def test_an_output_of_another_shape_or_kind_is_refused(fn, got) -> None:
-    refused(fn, rf"scores of the input's shape \(1, 5\), got {got}")
+def test_an_output_that_is_no_batch_of_maps_is_refused(fn, got) -> None:
+    refused(fn, rf"scores of shape \(1, \.\.\.\), some for each example, got {got}")
 
 
 def test_a_missing_target_without_a_model_is_refused() -> None:

@@ -31,4 +31,4 @@ def test_a_product_costs_what_the_hessian_costs() -> None:
         points = 7
 
     assert ScaledGradientJacobian(GRADIENT, DISPLACEMENT, Path(HESSIAN)).points == 7
-    assert JACOBIAN.like.shape == (3, 4)
+    assert JACOBIAN.domain.shape == (3, 4)

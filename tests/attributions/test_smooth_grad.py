@@ -62,7 +62,7 @@ def test_draws_the_same_noise_in_single_precision() -> None:
 
 
 def test_is_called_smooth_grad() -> None:
-    assert ab.SmoothGrad(cases.tabular()[0]).name == "SmoothGrad"
+    assert ab.SmoothGrad(cases.tabular()[0]).name == "smooth_grad"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from attribound import whole_files
+from attribound.basics import whole_files
 from attribound.basics.whole_files import sha256_of, write_whole
 
 

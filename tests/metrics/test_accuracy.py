@@ -57,7 +57,7 @@ def test_the_range_of_the_ball_is_kept(lines) -> None:
     x = lines.x.clamp(0, 1)
     y = (x @ lines.weight > 0).long()
     ball = ab.LinfBall(0.2, low=0, high=1)
-    low, high = ball.box(x)
+    low, high = ball.limits(x)
     signs = (2 * y - 1).unsqueeze(1) * lines.weight
     cost = -torch.where(signs > 0, low * signs, high * signs).sum(1)
     expected = int((((x @ lines.weight) * (2 * y - 1)) > cost).sum())

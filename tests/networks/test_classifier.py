@@ -86,10 +86,19 @@ def test_parameters_are_restored_when_the_model_raises() -> None:
     assert all(p.requires_grad for p in model.parameters())
 
 
-@pytest.mark.parametrize("model", [None, "resnet", {"weight": torch.ones(2)}])
+@pytest.mark.parametrize("model", ["resnet", {"weight": torch.ones(2)}])
 def test_what_cannot_be_called_is_refused(model) -> None:
     with pytest.raises(ab.ModelError, match=r"expected a torch.nn.Module or a function of x, got"):
         ab.Saliency(model)
+    with pytest.raises(ab.ModelError, match=r"expected a torch.nn.Module or a function of x, got"):
+        ab.Saliency().of(model)
+
+
+def test_nothing_is_no_classifier_but_an_attribution_without_a_model() -> None:
+    with pytest.raises(ab.ModelError, match=r"expected a torch.nn.Module or a function of x, got"):
+        ab.Classifier(None)
+    with pytest.raises(ab.InputError, match="attribution saliency: expected one of a model, got a"):
+        ab.Saliency(None)(torch.rand(1, 2))
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan")])

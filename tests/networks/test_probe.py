@@ -75,8 +75,12 @@ class NotAdjointColumn(DenseOperator):
     """Acts on (batch, n, 1)."""
 
     @property
-    def like(self) -> Tensor:
-        return super().like.unsqueeze(-1)
+    def domain(self) -> Tensor:
+        return super().domain.unsqueeze(-1)
+
+    @property
+    def range(self) -> Tensor:
+        return super().range.unsqueeze(-1)
 
     def matvec(self, v: Tensor) -> Tensor:
         return super().matvec(v.squeeze(-1)).unsqueeze(-1)

@@ -4,6 +4,7 @@ import pytest
 
 import attribound as ab
 import cases
+from attribound.bounding.mean_value import MEAN_VALUE
 
 
 @pytest.fixture
@@ -15,7 +16,7 @@ def both() -> ab.Bounds:
 def test_is_a_mapping_by_claim(both) -> None:
     assert list(both) == ["first_order", "mean_value"]
     assert len(both) == 2
-    assert both["mean-value"] is both[ab.Claim.MEAN_VALUE] is both["mean_value"]
+    assert both["mean-value"] is both[MEAN_VALUE] is both["mean_value"]
     with pytest.raises(KeyError, match="certified"):
         both["certified"]
     with pytest.raises(ab.InputError, match="claim: expected one of first_order"):

@@ -7,6 +7,7 @@ import torch
 
 import attribound as ab
 import cases
+from attribound.bounding.first_order import ADJUSTED, FIRST_ORDER
 from attribound.results import Remainder, Status, join
 
 BALL = ab.L2Ball(0.1)
@@ -19,11 +20,11 @@ def bound() -> ab.Bound:
 
 
 def test_every_claim_and_status_is_a_sentence() -> None:
-    for claim in ab.Claim:
-        assert claim.meaning.endswith(".")
+    for claim in ab.claims():
+        assert claim.promise.endswith(".")
     for flag in Status.__members__.values():
         assert flag.explanation.endswith(".")
-    assert str(ab.Claim.FIRST_ORDER) == "first-order"
+    assert str(FIRST_ORDER) == "first-order"
 
 
 def test_statuses_add_up() -> None:
@@ -35,8 +36,8 @@ def test_statuses_add_up() -> None:
 
 
 def test_every_number_of_a_bound_has_a_claim(bound) -> None:
-    assert bound.claims["euclidean"] is ab.Claim.FIRST_ORDER
-    assert bound.claims["adjusted_degrees"] is ab.Claim.ADJUSTED
+    assert bound.claims["euclidean"] is FIRST_ORDER
+    assert bound.claims["adjusted_degrees"] is ADJUSTED
     for name in bound.claims:
         assert len(getattr(bound, name)) == len(bound) == 2
 
@@ -88,4 +89,6 @@ def test_join_concatenates_what_is_per_example(bound) -> None:
     torch.testing.assert_close(whole.label.margin, bound.label.margin)
     assert (whole.status, whole.epsilon, len(whole)) == (bound.status, 0.1, 2)
     assert join([None, None]) is None
+    assert whole.claim is FIRST_ORDER
+    assert whole.ball == BALL
     assert join([parts[0]]) is parts[0]

@@ -9,9 +9,8 @@ import attribound as ab
 import brute_force
 import cases
 import laws
-from attribound.operators import DenseOperator
+from attribound.operators import ColumnScaled, DenseOperator
 from attribound.spectral.dual_certificate import (
-    ColumnScaled,
     certificate,
     dense_certificate,
     hoelder_factor,

@@ -15,8 +15,8 @@ LOG_TAU = log_component(12, 1e-6)
 def run(matrix, products):
     operator = DenseOperator(matrix)
     torch.manual_seed(0)
-    start = torch.nn.functional.normalize(torch.randn(operator.like.shape).double(), dim=1)
-    process = GolubKahan(start, products)
+    start = torch.nn.functional.normalize(torch.randn(operator.domain.shape).double(), dim=1)
+    process = GolubKahan(start, operator.range, products)
     for _ in range(products):
         process.expand(operator)
     return process

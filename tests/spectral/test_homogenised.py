@@ -23,9 +23,9 @@ def test_obeys_every_law(law) -> None:
 
 def test_equals_the_matrix_with_a_column_more() -> None:
     half, centre = (HIGH - LOW) / 2, (HIGH + LOW) / 2
-    whole = torch.zeros(3, 7, 7).double()
-    whole[:, :6, :6] = MATRIX * half.unsqueeze(1)
-    whole[:, :6, 6] = torch.einsum("bij,bj->bi", MATRIX, centre)
+    whole = torch.zeros(3, 6, 7).double()
+    whole[:, :, :6] = MATRIX * half.unsqueeze(1)
+    whole[:, :, 6] = torch.einsum("bij,bj->bi", MATRIX, centre)
     operator = homogenised(DenseOperator(MATRIX), LOW, HIGH)
     laws.equals_dense(operator, whole)
     with pytest.raises(AssertionError):
@@ -39,8 +39,7 @@ def test_signs_are_corners_of_the_box() -> None:
         point = corner(signs.expand(3, 7), LOW, HIGH)
         image = torch.einsum("bij,bj->bi", MATRIX, point)
         product = operator.matvec(signs.expand(3, 7))
-        torch.testing.assert_close(product[:, :6], signs[6] * image)
-        assert product[:, 6].abs().max() == 0
+        torch.testing.assert_close(product, signs[6] * image)
         seen.add(tuple(point[0].tolist()))
     assert len(seen) == 64
 
@@ -49,7 +48,8 @@ def test_images_keep_their_shape() -> None:
     attribution, x = cases.quadratic([3.0, 2.0, 1.0, 0.5])
     jacobian = attribution.linearize(x).jacobian
     operator = homogenised(jacobian, -torch.ones_like(x), torch.ones_like(x))
-    assert operator.like.shape == (2, 5)
+    assert operator.domain.shape == (2, 5)
+    assert operator.range.shape == x.shape
     assert operator.points == jacobian.points
 
 

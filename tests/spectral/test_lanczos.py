@@ -14,7 +14,7 @@ def run(eigenvalues, steps):
     matrix = (turn * torch.tensor(eigenvalues).double() @ turn.T).unsqueeze(0)
     operator = DenseOperator(matrix)
     start = torch.full((1, len(eigenvalues)), len(eigenvalues) ** -0.5).double()
-    process = Lanczos(start, steps)
+    process = Lanczos(start, start, steps)
     for _ in range(steps):
         process.expand(operator)
     return matrix, process

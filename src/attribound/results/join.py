@@ -8,11 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attribound.results.claims import Claim
+from attribound.values import Value
+
 
 def join(parts: list[Any]) -> Any:
-    """Results of groups of examples as one result: per-example fields are concatenated."""
+    """Results of groups of examples as one result: per-example fields are concatenated.
+
+    Claims and values, such as balls, are those of all groups.
+    """
     first = parts[0]
-    if len(parts) == 1 or first is None:
+    if len(parts) == 1 or first is None or isinstance(first, (Claim, Value)):
         return first
     if isinstance(first, Tensor):
         return torch.cat(parts)

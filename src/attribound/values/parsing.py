@@ -36,9 +36,10 @@ def _head(text: str) -> tuple[str, str]:
     if is_registered(name):
         return name, options
     foreign = FOREIGN.match(text)
-    if foreign is None:
+    # ``igg:steps=50`` is a name misspelt, ``my.balls:Frozen:epsilon=0.1`` a class of a module.
+    if foreign is None or text[foreign.end() :][:1] not in ("", ":"):
         return name, options
-    return foreign[0], text[foreign.end() :].removeprefix(":")
+    return foreign[0], text[foreign.end() + 1 :]
 
 
 def _split(text: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,7 +12,8 @@ import attribound as ab
 import cases
 from attribound.bounding.calibrated import Calibration, Provenance
 from attribound.bounding.calibrated.conformal import conformal_factor
-from attribound.bounding.calibrated.provenance import describe, identify, stated
+from attribound.bounding.calibrated.provenance import code_of, described, identify
+from attribound.bounding.mean_value import MEAN_VALUE
 
 MODEL, X = cases.tabular(classes=3)
 ATTRIBUTION = ab.Saliency(MODEL)
@@ -20,12 +21,12 @@ BALL = ab.L2Ball(0.1)
 BASE = ab.bound(ATTRIBUTION, X, BALL)
 PROVENANCE = Provenance(
     model=identify(ATTRIBUTION),
-    attribution=describe(ATTRIBUTION),
+    attribution=described(ATTRIBUTION),
     ball=BALL,
     target="predicted",
-    claim=ab.Claim.FIRST_ORDER,
-    base=stated(ab.FirstOrder()),
-    attack="any",
+    base=ab.FirstOrder(),
+    attack={"kind": "any"},
+    code={},
     version="0",
 )
 SCORES = tuple(i / 10 for i in range(1, 21))
@@ -134,10 +135,14 @@ OTHER_MODEL, _ = cases.tabular(classes=4)
     ("attribution", "ball", "message"),
     [
         (ab.Saliency(OTHER_MODEL), BALL, "model: expected sha256:.* as calibrated, got sha256:"),
-        (ab.InputXGradient(MODEL), BALL, r"attribution: expected Saliency\(\) as calibrated, got"),
+        (
+            ab.InputXGradient(MODEL),
+            BALL,
+            r"attribution: expected .*'saliency'.* as calibrated, got .*'input",
+        ),
         (ATTRIBUTION, ab.L2Ball(0.2), r"ball: expected L2Ball\(epsilon=0.1\) as .*epsilon=0.2"),
         (ATTRIBUTION, ab.LinfBall(0.1), r"ball: expected L2Ball.* got LinfBall\(epsilon=0.1\)"),
-        (ATTRIBUTION, ab.L2Ball(0.1, low=0, high=1), "ball: expected .* got .*low=0, high=1"),
+        (ATTRIBUTION, ab.L2Ball(0.1, low=0, high=1), "ball: expected .* got .*low=0.0, high=1.0"),
         (ATTRIBUTION, 0.1, "ball: expected .* got 0.1; a calibration holds for what it was made"),
     ],
 )
@@ -159,16 +164,90 @@ def test_refuses_a_model_trained_further() -> None:
 
 
 def test_refuses_another_base_bound() -> None:
-    wrong_claim = replace(BASE, claim=ab.Claim.MEAN_VALUE)
+    wrong_claim = replace(BASE, claim=MEAN_VALUE)
     with pytest.raises(ab.InputError, match="claim of the base bound: expected first-order as cal"):
         ONE.apply(ATTRIBUTION, wrong_claim, BALL)
-    wrong_ball = replace(BASE, epsilon=0.2)
-    with pytest.raises(ab.InputError, match=r"ball of the base bound: .*got epsilon=0.2, p=2.0"):
+    wrong_ball = replace(BASE, ball=ab.L2Ball(0.2))
+    with pytest.raises(ab.InputError, match=r"ball of the base bound: .*got L2Ball\(epsilon=0.2\)"):
         ONE.apply(ATTRIBUTION, wrong_ball, BALL)
-    ONE.apply(ATTRIBUTION, BASE, BALL, ab.FirstOrder(progress=True))
-    rough = ab.FirstOrder(solver=ab.SpectralSolver(0.5))
-    with pytest.raises(ab.InputError, match=r"base bound: expected .*0.01.* got .*tolerance=0.5"):
-        ONE.apply(ATTRIBUTION, BASE, BALL, rough)
+
+
+def test_the_base_is_computed_as_for_the_calibration() -> None:
+    """The question's own first-order bound, with other settings, is not taken for it."""
+    rough = ab.FirstOrder(ab.SpectralSolver(0.5, max_iterations=1))
+    both = ab.bounds(ATTRIBUTION, X, BALL, claims=[rough, ONE])
+    assert (both["first_order"].euclidean > BASE.euclidean).any()
+    torch.testing.assert_close(both["calibrated"].euclidean, ONE.apply(ATTRIBUTION, BASE, BALL))
+
+
+def test_refuses_code_that_was_changed(monkeypatch) -> None:
+    name = f"{__name__}:Halved"
+    changed = replace(ONE, provenance=replace(PROVENANCE, attribution=described(Halved(MODEL))))
+    with pytest.raises(ab.InputError, match=r"code: expected .* as calibrated, got .*sha256:"):
+        changed.check(Halved(MODEL), BALL)
+    code = code_of(Halved(MODEL))
+    assert list(code) == [name]
+    known = replace(changed, provenance=replace(changed.provenance, code=code))
+    known.check(Halved(MODEL), BALL)
+    assert known.fault(Halved(MODEL), BALL) is None
+    stale = replace(changed, provenance=replace(changed.provenance, code={name: "sha256:0"}))
+    assert "code: expected" in str(stale.fault(Halved(MODEL), BALL))
+
+
+@dataclass(frozen=True)
+class Halved(ab.Saliency):
+    def _value(self, x, target):
+        return super()._value(x, target) / 2
+
+
+def saved(folder, **changes) -> str:
+    folder.mkdir(exist_ok=True)
+    radius = changes.pop("radius", 0.1)
+    own = replace(PROVENANCE, ball=ab.L2Ball(radius), **changes)
+    replace(ONE, provenance=own).save(folder / f"{radius}.json")
+    return str(folder)
+
+
+def test_the_one_of_a_folder_that_fits_is_used(tmp_path) -> None:
+    for radius in (0.05, 0.1, 0.2):
+        folder = saved(tmp_path / "several", radius=radius)
+    method = ab.Calibrated(folder)
+    assert [file.name for file in method.files()] == ["0.05.json", "0.1.json", "0.2.json"]
+    bound = ab.bound(ATTRIBUTION, X, BALL, method=method)
+    torch.testing.assert_close(bound.euclidean, ONE.apply(ATTRIBUTION, BASE, BALL))
+    assert ab.bound(ATTRIBUTION, X, BALL, claim=f"calibrated:folder={folder}").claim is bound.claim
+    with pytest.raises(ab.InputError, match=r"calibration: expected one for this .*got 3 others"):
+        ab.bound(ATTRIBUTION, X, ab.L2Ball(0.3), method=method)
+
+
+def test_a_single_file_says_why_it_does_not_fit(tmp_path) -> None:
+    file = f"{saved(tmp_path)}/0.1.json"
+    ab.bound(ATTRIBUTION, X, BALL, method=ab.Calibrated(file))
+    with pytest.raises(ab.InputError, match=r"ball: expected L2Ball\(epsilon=0.1\) as calibrated"):
+        ab.bound(ATTRIBUTION, X, ab.L2Ball(0.3), method=ab.Calibrated(file))
+
+
+def test_a_file_that_was_written_anew_is_read_anew(tmp_path) -> None:
+    file = tmp_path / "it.json"
+    ONE.save(file)
+    before = ab.bound(ATTRIBUTION, X, BALL, method=ab.Calibrated(str(file)))
+    replace(ONE, scores={None: tuple(2 * s for s in SCORES)}).save(file)
+    after = ab.bound(ATTRIBUTION, X, BALL, method=ab.Calibrated(str(file)))
+    torch.testing.assert_close(after.euclidean, 2 * before.euclidean)
+
+
+def test_without_any_calibration_it_says_how_to_make_one(tmp_path) -> None:
+    for method in (ab.Calibrated(), ab.Calibrated(str(tmp_path))):
+        with pytest.raises(ab.InputError, match=r"got none; pass method=attribound\.calibrate"):
+            ab.bound(ATTRIBUTION, X, BALL, method=method)
+
+
+def test_methods_are_told_apart_by_their_calibration() -> None:
+    assert ONE.as_method() == ONE.as_method() == ab.Calibrated(calibration=ONE)
+    assert ONE.as_method() != BY_CLASS.as_method()
+    assert ab.Calibrated("here") == ab.Calibrated("here") != ab.Calibrated("there")
+    assert len({ONE.as_method(), ONE.as_method(), ab.Calibrated("here")}) == 2
+    assert ONE.as_method().files() == ()
 
 
 def test_refuses_labels_that_are_not_predicted() -> None:
@@ -187,10 +266,10 @@ def test_the_table_says_what_it_belongs_to() -> None:
     for text in (
         "inf",
         "1.9",
-        "Saliency()",
+        "saliency",
         "L2Ball(epsilon=0.1)",
         PROVENANCE.model,
-        "FirstOrder(",
+        "first_order",
     ):
         assert text in shown
     assert "all" in repr(ONE)

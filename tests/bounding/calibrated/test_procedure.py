@@ -13,7 +13,7 @@ import cases
 from attribound.attacks import Attack, AttributionAscent, RandomPerturbation, judge
 from attribound.basics.tensors import unit
 from attribound.bounding.calibrated import SplitConformal, calibrate
-from attribound.bounding.calibrated.procedure import BASES, score
+from attribound.bounding.calibrated.procedure import score
 from attribound.bounding.first_order import first_order
 from attribound.bounding.mean_value import MeanValue
 
@@ -63,22 +63,25 @@ def test_a_factor_in_closed_form() -> None:
         assert found.factor == pytest.approx(share, rel=1e-6)
 
 
-@pytest.mark.parametrize("base", [ab.FirstOrder(), MeanValue(shells=1, rounds=1)])
+@pytest.mark.parametrize(
+    "base", [ab.FirstOrder(), MeanValue(shells=1, rounds=1), ab.Certified(), ab.Adjusted()]
+)
 def test_scores_are_those_of_the_definition(base) -> None:
     """More samples than are computed at once: joined in the right order."""
     attribution, x = tabular(70)
     settings = SplitConformal(QUICK, alpha=0.1, base=base)
     found = calibrate(attribution, x, BALL, method=settings)
-    bound = BASES[type(base)](attribution, x, BALL, None, base)
+    bound = ab.bound(attribution, x, BALL, method=base)
     ratios = (QUICK(attribution, x, BALL).deviation / bound.euclidean).sort().values
     torch.testing.assert_close(torch.tensor(found.scores[None]).double(), ratios)
     assert found.factor == pytest.approx(ratios[math.ceil(71 * 0.9) - 1].item())
-    assert found.provenance.claim is bound.claim
+    assert found.base.claim is bound.claim
     assert found.provenance.target == "predicted"
     assert found.provenance.ball == BALL
-    assert found.provenance.base.startswith(type(base).__name__)
-    assert found.provenance.attack.startswith("AttributionAscent(")
-    found.apply(attribution, bound, BALL, base)
+    assert found.provenance.base == base
+    assert found.provenance.attack == ab.to_spec(QUICK, whole=True)
+    assert found.provenance.code == {}
+    found.apply(attribution, bound, BALL)
 
 
 def test_new_samples_are_covered() -> None:
@@ -161,7 +164,9 @@ def test_what_cannot_be_recognised_again_is_refused_before_anything_is_computed(
     method = SplitConformal(Never())
     with pytest.raises(ab.ModelError, match=r"model: expected a torch\.nn\.Module"):
         calibrate(ab.Saliency(model.forward), x, BALL, method=method)
-    with pytest.raises(ab.ModelError, match="attribution function <lambda>: expected"):
+    with pytest.raises(
+        ab.ModelError, match="attribution <lambda>: expected a class or function of a module"
+    ):
         calibrate(ab.FunctionAttribution(lambda x, t: x, model), x, BALL, method=method)
     each = ab.IntegratedGradients(model, baseline=torch.zeros_like(x))
     with pytest.raises(ab.InputError, match="expected the same settings for all samples"):
@@ -173,9 +178,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         SplitConformal(alpha=5)
     with pytest.raises(ab.InputError, match="attack: expected an attack, got 'pgd'"):
         SplitConformal("pgd")
-    with pytest.raises(
-        ab.InputError, match="base: expected settings of a bound: FirstOrder, MeanV"
-    ):
+    with pytest.raises(ab.InputError, match="base: expected the method of a bound, got 'first_o"):
         SplitConformal(base="first_order")
 
 

@@ -1,21 +1,24 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
+from dataclasses import dataclass
 
 import pytest
 import torch
 
 import attribound as ab
 import cases
-from attribound.attacks import PGD, AttributionAscent, BestOf
+from attribound.attacks import PGD, Attack, AttributionAscent, BestOf, judge
 from attribound.bounding.calibrated import provenance
 from attribound.bounding.calibrated.provenance import (
-    describe,
+    code_of,
+    described,
     identify,
     installed_version,
     refuse_settings_per_example,
-    stated,
 )
+from attribound.values import names
 
 MODEL, X = cases.tabular()
 
@@ -36,54 +39,73 @@ DIFFERENT = [
 ]
 
 
+def told(attribution: ab.Attribution) -> str:
+    return json.dumps(described(attribution), sort_keys=True)
+
+
 def test_every_setting_of_every_attribution_tells() -> None:
-    assert len({describe(attribution) for attribution in DIFFERENT}) == len(DIFFERENT)
+    assert len({told(attribution) for attribution in DIFFERENT}) == len(DIFFERENT)
 
 
-def test_all_built_in_attributions_are_known() -> None:
-    """Whoever adds one must say what its settings are."""
-    built_in = {
-        kind
-        for kind in vars(ab).values()
-        if isinstance(kind, type) and issubclass(kind, ab.Attribution)
-    }
-    assert built_in == {*provenance._SETTINGS, ab.Attribution, ab.FunctionAttribution}
+def test_all_built_in_attributions_are_among_them() -> None:
+    """Whoever adds one must say here what its settings are."""
+    kinds = {described(attribution)["kind"] for attribution in DIFFERENT}
+    assert kinds == {*names(ab.ModelAttribution)} - {"function"}
 
 
 def test_descriptions_can_be_read() -> None:
-    assert describe(DIFFERENT[4]) == (
-        "IntegratedGradients(steps=20, baseline=0.1, quadrature='riemann_right', "
-        "multiply_by_inputs=True)"
-    )
-    baselines = (0, 0.0, torch.tensor(0.0))
-    same = {describe(ab.IntegratedGradients(MODEL, baseline=b)) for b in baselines}
-    assert same == {describe(DIFFERENT[2])}
-    assert "baseline=sha256:" in describe(DIFFERENT[5])
+    assert described(DIFFERENT[4]) == {
+        "kind": "ig",
+        "steps": 20,
+        "baseline": 0.1,
+        "quadrature": "riemann_right",
+        "multiply_by_inputs": True,
+    }
+    same = {told(ab.IntegratedGradients(MODEL, baseline=base)) for base in (0, 0.0)}
+    assert same == {told(DIFFERENT[2])}
 
 
+def test_what_it_is_called_does_not_matter() -> None:
+    assert described(ab.Saliency(MODEL, label="grad")) == described(ab.Saliency(MODEL))
+
+
+@dataclass(frozen=True)
 class Doubled(ab.Saliency):
     def _value(self, x, target):
         return 2 * super()._value(x, target)
 
 
-def test_others_need_a_name() -> None:
+def test_others_are_known_by_their_place_and_code() -> None:
     """A subclass of a built-in one may be anything."""
-    with pytest.raises(ab.ModelError, match=r"attribution Doubled: expected a built-in .* not kno"):
-        describe(Doubled(MODEL))
-    doubled = Doubled(MODEL)
-    doubled.fingerprint = "twice"
-    assert describe(doubled) == "Doubled(named:twice)"
+    assert described(Doubled(MODEL))["kind"] == f"{__name__}:Doubled"
+    assert list(code_of(Doubled(MODEL))) == [f"{__name__}:Doubled"]
+    assert code_of(ab.Saliency(MODEL), ab.L2Ball(0.1), AttributionAscent()) == {}
+
+
+def test_classes_inside_functions_need_a_name() -> None:
+    @dataclass(frozen=True)
+    class Tripled(ab.Saliency):
+        pass
+
+    with pytest.raises(ab.ModelError, match=r"attribution .*Tripled: expected a class or function"):
+        described(Tripled(MODEL))
+
+
+def squares(x, target):
+    return cases.gradient(MODEL, x, target) ** 2
 
 
 def test_functions_need_a_name() -> None:
     def squared(x, target):
         return cases.gradient(MODEL, x, target) ** 2
 
-    with pytest.raises(ab.ModelError, match=r"attribution function squared: expected .* got a fun"):
-        describe(ab.FunctionAttribution(squared))
+    with pytest.raises(ab.ModelError, match=r"attribution squared: expected .*got .*<locals>.squa"):
+        described(ab.FunctionAttribution(squared))
     squared.fingerprint = "v1"
     attribution = ab.FunctionAttribution(squared)
-    assert describe(attribution) == "FunctionAttribution(squared, named:v1)"
+    assert described(attribution) == {"kind": "function", "fn": "named:v1"}
+    assert described(ab.FunctionAttribution(squares))["fn"] == f"{__name__}:squares"
+    assert list(code_of(ab.FunctionAttribution(squares))) == [f"{__name__}:squares"]
     assert identify(attribution) == "none"
     known = ab.FunctionAttribution(squared, MODEL)
     assert identify(known) == identify(ab.Saliency(MODEL)) == identify(ab.SmoothGrad(MODEL))
@@ -93,17 +115,27 @@ def test_settings_per_example_are_refused() -> None:
     refuse_settings_per_example(ab.IntegratedGradients(MODEL, baseline=torch.zeros(7)), X)
     refuse_settings_per_example(ab.IntegratedGradients(MODEL, baseline=torch.zeros(1, 7)), X)
     each = ab.IntegratedGradients(MODEL, baseline=torch.zeros_like(X))
-    with pytest.raises(ab.InputError, match="IntegratedGradients: expected the same settings for"):
+    with pytest.raises(ab.InputError, match=r"attribution ig.*: expected the same settings for"):
         refuse_settings_per_example(each, X)
 
 
-def test_methods_are_stated_without_progress() -> None:
+@dataclass(frozen=True)
+class Still(Attack):
+    def __call__(self, attribution, x, ball, target=None):
+        return judge(attribution, x, torch.zeros_like(x), target)
+
+    def seeded(self, seed):
+        return self
+
+
+def test_attacks_are_stated_without_progress() -> None:
     quiet, shown = (
         BestOf(PGD(progress=on), AttributionAscent(steps=3, progress=on)) for on in (False, True)
     )
-    assert stated(quiet) == stated(shown)
-    assert "progress" not in stated(shown)
-    assert stated(PGD(steps=3)) != stated(PGD(steps=4))
+    assert ab.to_spec(quiet, whole=True) == ab.to_spec(shown, whole=True)
+    assert "progress" not in str(ab.to_spec(shown, whole=True))
+    assert ab.to_spec(PGD(steps=3)) != ab.to_spec(PGD(steps=4))
+    assert list(code_of(BestOf(PGD(), Still()).repeat(2))) == [f"{__name__}:Still"]
 
 
 def test_the_version_is_that_of_the_package(monkeypatch) -> None:

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 
 import pytest
+import torch
 
 import attribound as ab
 from attribound.bounding.calibrated import Calibration, Provenance
@@ -16,19 +17,25 @@ CALIBRATION = Calibration(
     scores={0: tuple(sorted(SCORES)), 3: (0.5,)},
     provenance=Provenance(
         model="sha256:ab",
-        attribution="Saliency()",
+        attribution={"kind": "saliency"},
         ball=ab.LinfBall(8 / 255, low=0, high=1),
         target="predicted",
-        claim=ab.Claim.MEAN_VALUE,
-        base="base — method",
-        attack="attack",
+        base=ab.MeanValue(shells=2, attack=None),
+        attack={"kind": "pgd", "loss": "kl — of TRADES"},
+        code={"mine:Attack": "sha256:cd"},
         version="0.1.0",
     ),
 )
 
 
 @pytest.mark.parametrize(
-    "ball", [ab.L2Ball(0.1), ab.LinfBall(8 / 255, low=0, high=1), ab.LpBall(0.1, 3, low=-math.inf)]
+    "ball",
+    [ab.L2Ball(0.1), ab.LinfBall(8 / 255, low=0, high=1), ab.LpBall(0.1, 3, low=-math.inf)]
+    + [
+        ab.L2Ball(0.1, scale=torch.tensor([0.1, 0.0], dtype=d))
+        for d in (torch.float64, torch.float32)
+    ],
+    ids=repr,
 )
 @pytest.mark.parametrize("scores", [CALIBRATION.scores, {None: tuple(sorted(SCORES))}])
 def test_round_trip(tmp_path, ball, scores) -> None:
@@ -56,8 +63,16 @@ def test_the_file_is_json_for_people(tmp_path) -> None:
     text = (tmp_path / "it.json").read_text()
     document = json.loads(text, parse_constant=refuse)
     assert document["format"] == "attribound calibration"
-    assert document["format_version"] == 1
-    assert document["ball"] == {"epsilon": 8 / 255, "p": "inf", "low": 0, "high": 1}
+    assert document["format_version"] == 2
+    assert document["ball"] == {
+        "kind": "linf",
+        "epsilon": 8 / 255,
+        "low": 0,
+        "high": 1,
+        "scale": None,
+    }
+    assert document["base"]["kind"] == "mean_value"
+    assert document["base"]["attack"] is None
     assert document["groups"][1] == {"class": 3, "samples": 1, "factor": "inf", "scores": [0.5]}
     assert "\n" in text
 
@@ -100,19 +115,25 @@ def without(key):
         (lambda _: [1], "another kind of file"),
         (lambda _: {"alpha": 0.1}, "another kind of file"),
         (edited("format", value="x"), "another kind of file"),
-        (edited("format_version", value=2), "expected format version 1, got 2; use the attribound"),
+        (edited("format_version", value=1), "expected format version 2, got 1; use the attribound"),
         (without("alpha"), "no entry 'alpha'"),
         (without("groups"), "no entry 'groups'"),
         (without("model"), "no entry 'model'"),
         (without("ball"), "no entry 'ball'"),
         (edited("alpha", value=2), "alpha: expected a probability"),
         (edited("alpha", value="0.1"), "alpha: expected a probability"),
+        (edited("model", value=3), "3 as model"),
         (edited("attack", value=3), "3 as attack"),
-        (edited("claim", value="true"), "claim: expected one of"),
-        (edited("ball", "epsilon", value=None), "a ball without radius or order"),
+        (edited("code", value="x"), "'x' as code"),
+        (edited("base", "kind", value="true"), r"Method: expected one of .*first_order.*got 'true'"),
+        (edited("base", "shells", value=0), "shells: expected 1 or more, got 0"),
+        (edited("base", "shell", value=1), "shell: expected only settings of mean_value: shells"),
+        (edited("ball", "kind", value="cube"), "Ball: expected one of lp, l2, linf"),
+        (edited("ball", "epsilon", value=None), "epsilon: expected a valid number, got None"),
         (edited("ball", "epsilon", value=-1), "epsilon: expected a finite radius"),
-        (edited("ball", "p", value=True), "True where a number belongs"),
-        (edited("ball", "low", value="zero"), "'zero' where a number belongs"),
+        (edited("ball", "p", value=2.0), "p: expected only settings of linf: epsilon"),
+        (edited("ball", "high", value=True), "high.*got True"),
+        (edited("ball", "low", value="zero"), "low.*got 'zero'"),
         (edited("groups", value=[]), r"classes \[\]"),
         (edited("groups", value=None), "not iterable"),
         (edited("groups", 0, "class", value=None), r"classes \[None, 3\]"),

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from certification import reference
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -19,6 +18,7 @@ from attribound.bounding.certified.certify import check_memory
 from attribound.bounding.certified.expansion import Expansion
 from attribound.bounding.certified.network import unroll
 from attribound.models import SmallCNN
+from bounding.certified import reference
 from shared import needed
 
 SLOW = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -326,10 +326,10 @@ def test_bounds_a_trained_network_within_half_of_an_attack() -> None:
 
 
 def test_the_derivation_names_files_that_exist() -> None:
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     names = set(re.findall(r"`(\w+\.py)`", (root / "docs" / "certificate.md").read_text()))
     assert len(names) >= 7
-    package = root / "src" / "attribound" / "certification"
+    package = root / "src" / "attribound" / "bounding" / "certified"
     assert all((package / name).exists() for name in names)
 
 

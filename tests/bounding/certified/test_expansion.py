@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from certification import reference
 from torch import Tensor, nn
 
 import attribound as ab
@@ -20,6 +19,7 @@ from attribound.bounding.certified.remainder import enclose
 from attribound.bounding.certified.rounding import up
 from attribound.bounding.certified.taylor import componentwise, remainder
 from attribound.operators import dense
+from bounding.certified import reference
 
 SHAPE = (5,)
 

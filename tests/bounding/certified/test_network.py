@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import pytest
 import torch
-from certification import reference
 from torch import nn
 
 import attribound as ab
 from attribound.bounding.certified.network import unroll
 from attribound.models import SmallCNN
+from bounding.certified import reference
 
 
 def affine_modules() -> dict[str, tuple[nn.Module, tuple[int, ...]]]:

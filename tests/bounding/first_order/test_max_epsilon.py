@@ -7,6 +7,7 @@ import torch
 
 import attribound as ab
 import cases
+from attribound.bounding.first_order import FIRST_ORDER
 
 THRESHOLDS = [{"euclidean": 0.2}, {"cosine": 0.1}, {"cosine": 0.9}, {"degrees": 30.0}]
 
@@ -16,12 +17,12 @@ THRESHOLDS = [{"euclidean": 0.2}, {"cosine": 0.1}, {"cosine": 0.9}, {"degrees": 
 def test_bounding_at_the_radius_gives_the_threshold_back(norm, threshold) -> None:
     model, x = cases.tabular()
     attribution = ab.IntegratedGradients(model, steps=3)
-    largest = ab.max_epsilon(attribution, x, norm=norm, **threshold)
+    largest = ab.max_epsilon(attribution, x, ab.LpBall(7.0, norm), **threshold)
     ((kind, value),) = threshold.items()
     for row, epsilon in enumerate(largest.epsilon.tolist()):
         bound = ab.bound(attribution, x[row : row + 1], ab.LpBall(epsilon, norm))
         assert getattr(bound, kind).item() == pytest.approx(value, rel=1e-9)
-    assert largest.claim is ab.Claim.FIRST_ORDER
+    assert largest.claim is FIRST_ORDER
 
 
 def test_closed_form_on_a_quadratic_and_the_papers_lost_square() -> None:
@@ -77,6 +78,17 @@ def test_refuses_thresholds_that_limit_nothing(threshold) -> None:
         ab.max_epsilon(*cases.quadratic([1.0]), **threshold)
 
 
-def test_refuses_what_is_no_norm() -> None:
-    with pytest.raises(ab.InputError, match="p: expected the order of a norm"):
-        ab.max_epsilon(*cases.quadratic([1.0]), norm=0.5, euclidean=1)
+@pytest.mark.parametrize("ball", [0.5, "linf", ab.LinfBall(1, low=0), ab.L2Ball(1, high=1)])
+def test_refuses_what_is_no_ball_without_limits(ball) -> None:
+    """With limits nothing is proportional to the radius."""
+    with pytest.raises(ab.InputError, match="ball: expected a ball without limits on values"):
+        ab.max_epsilon(*cases.quadratic([1.0]), ball, euclidean=1)
+
+
+def test_the_default_is_the_l2_ball() -> None:
+    attribution, x = cases.quadratic([4.0, 1.0, 0.5])
+    default = ab.max_epsilon(attribution, x, euclidean=1)
+    assert default.ball == ab.L2Ball(1)
+    torch.testing.assert_close(
+        default.epsilon, ab.max_epsilon(attribution, x, ab.L2Ball(3), euclidean=1).epsilon
+    )

@@ -8,7 +8,8 @@ import torch
 import attribound as ab
 import cases
 from attribound.attributions import Linearization
-from attribound.bounding.first_order.sensitivity import FirstOrder, sensitivity
+from attribound.bounding.first_order import FirstOrder
+from attribound.bounding.first_order.sensitivity import sensitivity
 from attribound.operators import DenseOperator
 from attribound.results import Status
 from attribound.spectral import NormSolver, SpectralSolver
@@ -76,7 +77,8 @@ def test_products_are_counted() -> None:
     ],
 )
 def test_builds_matrices_where_that_is_cheap_or_asked_for(settings, size, p, built) -> None:
-    assert FirstOrder(**settings).builds_matrix(torch.zeros(1, size), p) is built
+    jacobian = DenseOperator(torch.zeros(1, size, size))
+    assert FirstOrder(**settings).builds_matrix(jacobian, p) is built
 
 
 def test_a_range_is_used_by_the_cube_and_never_loosens_it() -> None:
@@ -86,7 +88,7 @@ def test_a_range_is_used_by_the_cube_and_never_loosens_it() -> None:
     assert (ranged.value <= free.value).all()
     assert (ranged.value < free.value * 0.95).any()
     assert "dual certificate in range" in ranged.source
-    low, high = ab.LinfBall(0.5, 0, 1).box(x)
+    low, high = ab.LinfBall(0.5, 0, 1).limits(x)
     corners = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * 9).double()
     for row in range(4):
         every = low[row] + corners * (high - low)[row]

@@ -30,7 +30,7 @@ def test_several_balls_at_once_equal_one_by_one() -> None:
     together = first_order_in_balls(attribution, x, BALLS)
     for ball, bound in zip(BALLS, together, strict=True):
         alone = first_order(attribution, x, ball)
-        assert (bound.epsilon, bound.p) == (ball.epsilon, ball.p)
+        assert (bound.ball, bound.epsilon) == (ball, ball.epsilon)
         for name in ("euclidean", "adjusted", "degrees", "direction", "products"):
             torch.testing.assert_close(getattr(bound, name), getattr(alone, name), rtol=0, atol=0)
         assert (bound.source, bound.status) == (alone.source, alone.status)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import attribound as ab
 import cases
 import laws
-from attribound.bounding.mean_value import Known, mean_value_bound
+from attribound.bounding.mean_value import MEAN_VALUE, Known, mean_value_bound
 
 QUICK = ab.attacks.AttributionAscent(steps=3)
 
@@ -131,9 +131,9 @@ def test_agrees_with_a_grid_in_two_dimensions(ball) -> None:
 def test_says_that_it_was_searched() -> None:
     attribution, x = cases.quadratic([-5.0, 3.0, 1.0])
     bound = ab.bound(attribution, x, ab.L2Ball(0.1), claim="mean_value")
-    assert bound.claim is ab.Claim.MEAN_VALUE
+    assert bound.claim is MEAN_VALUE
     assert "searched" in repr(bound)
-    assert "searched" in bound.claim.meaning
+    assert "searched" in bound.claim.promise
     assert bound.source == ("mean value",) * 2
     assert (bound.products > ab.bound(attribution, x, ab.L2Ball(0.1)).products).all()
     assert (bound.adjusted >= bound.euclidean).all()

@@ -57,7 +57,7 @@ def test_finds_the_point_of_the_l2_ball() -> None:
 def test_more_rounds_never_lower_it(ball) -> None:
     model, x = cases.tabular()
     search = climb(ab.IntegratedGradients(model, 3), x, ball, ball.epsilon / 2)
-    start = ball.at_radius(ball.epsilon / 2).maximiser(torch.ones_like(x))
+    start = ball.at_radius(ball.epsilon / 2).maximiser(torch.ones_like(x), x)
     values = [search(start, rounds).value for rounds in range(5)]
     for fewer, more in pairwise(values):
         assert (more >= fewer).all()
