@@ -17,7 +17,7 @@ from attribound.training import (
     Passes,
     TrainingObjective,
 )
-from attribound.values import from_spec, names, to_spec
+from attribound.values import class_of, from_spec, names, to_spec
 
 
 def objective(name: str) -> TrainingObjective:
@@ -25,7 +25,12 @@ def objective(name: str) -> TrainingObjective:
 
 
 def test_every_method_has_its_name() -> None:
-    assert set(names(TrainingObjective)) == {
+    own = [
+        name
+        for name in names(TrainingObjective)
+        if class_of(name, TrainingObjective).__module__.startswith("attribound.")
+    ]
+    assert set(own) == {
         "ce",
         "at",
         "trades",
@@ -36,7 +41,7 @@ def test_every_method_has_its_name() -> None:
         "at+igr",
         "trades+igr",
     }
-    for name in names(TrainingObjective):
+    for name in own:
         assert objective(name).name == name
         assert type(laws.SMALL[name]) is type(objective(name))
     assert objective("ig-norm") == objective("ig_norm")
