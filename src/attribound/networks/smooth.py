@@ -66,7 +66,7 @@ def smooth(
     return _intercepted(smoothed, smoothing) if root is smoothed else root  # type: ignore[return-value]
 
 
-class _SoftReLU(nn.Softplus):
+class SoftReLU(nn.Softplus):
     """The softplus that stands for a ReLU, so that smoothing again can replace it."""
 
     def _get_name(self) -> str:
@@ -75,10 +75,10 @@ class _SoftReLU(nn.Softplus):
 
 def _replace_module(module: nn.Module, smoothing: Smoothing) -> nn.Module:
     """The smooth module for one with no state; in-place ones keep their side effect."""
-    if isinstance(module, _Smoothed):
+    if isinstance(module, Smoothed):
         return _intercepted(module, smoothing)
-    if type(module) is _SoftReLU or (type(module) is nn.ReLU and not module.inplace):
-        return _SoftReLU(beta=smoothing.beta)
+    if type(module) is SoftReLU or (type(module) is nn.ReLU and not module.inplace):
+        return SoftReLU(beta=smoothing.beta)
     if type(module) is LogSumExpPool:
         return module.with_beta(smoothing.beta)
     pools = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
@@ -89,8 +89,8 @@ def _replace_module(module: nn.Module, smoothing: Smoothing) -> nn.Module:
 
 def _intercepted(model: Model, smoothing: Smoothing) -> Model:
     """Give ``model`` a subclass of its class whose forward replaces functions, too."""
-    kind: type[nn.Module] = model.kind if isinstance(model, _Smoothed) else type(model)
-    mixin = _SmoothedGraph if issubclass(kind, GraphModule) else _Smoothed
+    kind: type[nn.Module] = model.kind if isinstance(model, Smoothed) else type(model)
+    mixin = _SmoothedGraph if issubclass(kind, GraphModule) else Smoothed
     model.__class__ = type(
         f"Smooth{kind.__name__}", (mixin, kind), {"kind": kind, "smoothing": smoothing}
     )
@@ -101,7 +101,7 @@ def _restore(kind: type[nn.Module], smoothing: Smoothing) -> nn.Module:
     return _intercepted(kind.__new__(kind), smoothing)
 
 
-class _Smoothed(nn.Module):
+class Smoothed(nn.Module):
     """Mixin before the model's own class: its forward, with kinked functions intercepted."""
 
     kind: type[nn.Module]
@@ -117,7 +117,7 @@ class _Smoothed(nn.Module):
         return _restore, (self.kind, self.smoothing), self.__dict__
 
 
-class _SmoothedGraph(_Smoothed):
+class _SmoothedGraph(Smoothed):
     """The same for graph modules, which copy and pickle themselves.
 
     They make a class for every instance and put its forward there: a copy made by theirs

@@ -20,6 +20,7 @@ from attribound.bounding.certified.path import paths
 from attribound.bounding.first_order import FirstOrder
 from attribound.bounding.method import Method, Question
 from attribound.bounding.restate import Reservations, restate
+from attribound.networks.plain import refuse_another
 from attribound.results import Bound, Claim, Moves, Status, register_claim
 from attribound.values import NO_SETTING
 
@@ -128,6 +129,9 @@ def certify(
     examples = [*paths(attribution, x)]
     network = unroll(attribution.classifier.model, tuple(x.shape[1:]))
     check_memory(network, x, method.memory_limit)
+    points = torch.cat([x, *(ball.project(ball.sample(x, seed), x) + x for seed in range(2))])
+    unrolled = network.logits(points.flatten(1).to("cpu", torch.float64))
+    refuse_another(attribution.classifier, unrolled, points)
     around = enclosure(ball, x)
     taylor, interval = [], []
     with torch.no_grad():

@@ -22,7 +22,9 @@ from attribound.bounding.certified.affine import (
     Stage,
 )
 from attribound.bounding.certified.rounding import LONGEST
+from attribound.networks.plain import global_hooks, only_constructs, own_ways
 from attribound.networks.replacements import Smoothing
+from attribound.networks.smooth import Smoothed, SoftReLU
 
 SUPPORTED = (
     "nested nn.Sequential of Linear, Conv2d, AvgPool2d, Flatten, BatchNorm1d/2d and Dropout in "
@@ -52,10 +54,13 @@ class Network:
 def unroll(model: object, shape: tuple[int, ...]) -> Network:
     """The network behind ``model`` for inputs of one example of ``shape``.
 
-    The weights are taken as the exact numbers they are, whatever their dtype.
+    The weights are taken as the exact numbers they are, whatever their dtype. Only the exact
+    classes of PyTorch are known, without methods of an instance's own and without hooks.
     """
     if not isinstance(model, nn.Module):
         raise _refused("the model", f"a {type(model).__name__}")
+    if global_hooks():
+        raise _refused("the process", "hooks that are registered for every module")
     stages: list[Stage] = []
     activations: list[Activation] = []
     maps: list[Affine] = []
@@ -80,13 +85,12 @@ def _leaves(
     module: nn.Module, name: str, smoothing: Smoothing | None
 ) -> Iterator[tuple[str, nn.Module, Smoothing | None]]:
     """The modules that compute, in order, with the smoothing that is active around them."""
-    forward = type(module).forward
-    active = getattr(module, "smoothing", None)
-    if isinstance(active, Smoothing):  # attribound.smooth: the forward of its kind, intercepted
-        smoothing, forward = active, getattr(module, "kind", nn.Module).forward
-    if module._forward_hooks or module._forward_pre_hooks:
-        raise _refused(_title(name, module), "a module with forward hooks")
-    if isinstance(module, nn.Sequential) and forward is nn.Sequential.forward:
+    kind: type[nn.Module] = type(module)
+    if isinstance(module, Smoothed):  # attribound.smooth: the forward of its kind, intercepted
+        smoothing, kind = module.smoothing, module.kind
+    if own := own_ways(module):
+        raise _refused(_title(name, module), f"{kind.__name__} {own}")
+    if only_constructs(kind, nn.Sequential):
         for child_name, child in module._modules.items():  # one module may stand in two places
             assert child is not None
             yield from _leaves(child, f"{name}.{child_name}" if name else child_name, smoothing)
@@ -111,15 +115,18 @@ def _translate(
     name: str, module: nn.Module, smoothing: Smoothing | None, shape: tuple[int, ...]
 ) -> Affine | Activation | None:
     """What a module is; None for the identity."""
-    for kind, translate in _TRANSLATIONS.items():
-        if isinstance(module, kind) and type(module).forward is kind.forward:
-            try:
-                return translate(module, shape)
-            except _UnusableError as reason:
-                raise _refused(_title(name, module), f"{type(module).__name__} {reason}") from None
-    if smoothing is not None and type(module) is nn.ReLU:  # in place: intercepted when it runs
+    kind = nn.Softplus if type(module) is SoftReLU else type(module)
+    translate = _TRANSLATIONS.get(kind)
+    if translate is not None:
+        try:
+            return translate(module, shape)
+        except _UnusableError as reason:
+            raise _refused(_title(name, module), f"{type(module).__name__} {reason}") from None
+    if smoothing is not None and kind is nn.ReLU:  # in place: intercepted when it runs
         return Activation.softplus(smoothing.beta, 20.0)
-    raise _refused(_title(name, module), type(module).__name__)
+    known = next((each for each in _TRANSLATIONS if issubclass(kind, each)), None)
+    derived = f", a subclass of {known.__name__}" if known else ""
+    raise _refused(_title(name, module), f"{kind.__name__}{derived}")
 
 
 class _UnusableError(Exception):
