@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+from attribound.auditing.rows import SCHEMA, table
 from reproduction.paper.items import RunSpec
 from reproduction.paper.plan import Plan
 from reproduction.paper.runs import Runs
-
-from attribound.auditing.rows import attacks_in, schema, table
 
 PLAN = Plan.read()
 SAMPLES = 7
@@ -58,13 +60,14 @@ def samples_of(
 ) -> list[Sample]:
     """Attacks reach ``strength`` times T_e on average; some flip the label."""
     settings = PLAN.settings(spec)
+    (ball,) = [b for b in settings.balls if (b.name, b.epsilon) == (norm, epsilon)]
     found = []
     for i in range(SAMPLES):
         random = np.random.default_rng([seed, i, round(1e6 * epsilon), len(norm)])
         bound = epsilon * float(random.uniform(1, 3))
         own = Sample(bound, bound * float(random.uniform(1, 1.2)), float(random.uniform(0.5, 2)))
         for name, attack in settings.attacks.items():
-            if attack.applies(norm):
+            if attack.applies(ball):
                 own.trials[name] = [
                     Trial(
                         strength * bound * float(random.uniform(0.5, 1.5)),
@@ -81,67 +84,92 @@ def samples_of(
 def audit(spec: RunSpec, *, strength: float = 0.6, seed: int = 0) -> pa.Table:
     """All rows of a run."""
     settings = PLAN.settings(spec)
-    columns = schema(settings)
+    claims = [method.claim.name for method in settings.claims]
     rows = [
-        row(settings, attribution.name, ball, epsilon, i, sample)
+        row(claims, attribution.name, ball, i, sample)
         for attribution in settings.attributions
         for ball in settings.balls
-        for epsilon in ball.epsilons
         for i, sample in enumerate(
-            samples_of(spec, ball.norm, epsilon, strength=strength, seed=seed)
+            samples_of(spec, ball.name, ball.epsilon, strength=strength, seed=seed)
         )
     ]
-    assert attacks_in(columns.names)
-    return table(rows, columns)
+    assert any(each["attacks"] for each in rows)
+    return table(rows, SCHEMA)
 
 
-def row(settings, attribution: str, ball, epsilon: float, i: int, sample: Sample) -> dict:
+def row(claims: list[str], attribution: str, ball, i: int, sample: Sample) -> dict:
     known = {
         "sample": 10 * i,
         "batch": 0,
         "label": 1,
         "attribution": attribution,
-        "norm": ball.norm,
-        "p": ball.p,
-        "epsilon": epsilon,
+        "ball": ball.name,
+        "epsilon": ball.epsilon,
         "features": 784,
+        "bounds": [],
+        "attacks": [],
     }
     if i == FAILED:
         return {**known, "error": "boom"}
-    found = {
-        **known,
-        "attribution_norm": sample.size,
+    values = {
         "first_order": sample.bound,
         "adjusted": sample.adjusted,
-        "kendall": 0.5,
+        "mean_value": 2 * sample.bound,
     }
-    if "mean_value" in settings.claims:
-        found["mean_value"] = 2 * sample.bound
-    for name, trials in sample.trials.items():
-        found |= attack(f"attack_{name}", trials, sample.bound)
-    best = max((t for each in sample.trials.values() for t in each), key=lambda t: t.deviation)
-    return {**found, "attack": best.deviation, "attack_degrees": best.degrees}
-
-
-def attack(stem: str, trials: list[Trial], bound: float) -> dict:
-    kept = [trial for trial in trials if trial.kept]
-    furthest = max(trials, key=lambda trial: trial.deviation)
-
-    def mean(values: list[float]) -> float | None:
-        return float(np.mean(values)) if values else None
-
+    attacks = [attack(name, trials) for name, trials in sample.trials.items()]
+    best = max(attacks, key=lambda record: record["deviation"])
     return {
-        stem: furthest.deviation,
-        f"{stem}_mean": mean([t.deviation for t in trials]),
-        f"{stem}_degrees": max(t.degrees for t in trials),
-        f"{stem}_mean_degrees": mean([t.degrees for t in trials]),
-        f"{stem}_mean_kendall": mean([t.kendall for t in trials]),
-        f"{stem}_repeats": len(trials),
-        f"{stem}_outside": sum(t.deviation > bound for t in trials),
-        f"{stem}_kept": len(kept),
-        f"{stem}_kept_outside": sum(t.deviation > bound for t in kept),
-        f"{stem}_kept_mean": mean([t.deviation for t in kept]),
-        f"{stem}_kept_mean_degrees": mean([t.degrees for t in kept]),
-        f"{stem}_label_kept": furthest.kept,
-        f"{stem}_evaluations": 9,
+        **known,
+        "attribution_norm": sample.size,
+        "bounds": [{"claim": claim, "euclidean": values[claim]} for claim in claims],
+        "attacks": attacks,
+        "strongest": {
+            "by": best["attack"],
+            "deviation": best["deviation"],
+            "degrees": max(record["degrees"] for record in attacks),
+            "label_kept": best["label_kept"],
+            "kendall": best["kendall"],
+        },
     }
+
+
+def attack(name: str, trials: list[Trial]) -> dict:
+    furthest = max(trials, key=lambda trial: trial.deviation)
+    return {
+        "attack": name,
+        "deviation": furthest.deviation,
+        "degrees": max(t.degrees for t in trials),
+        "label_kept": furthest.kept,
+        "kendall": furthest.kendall,
+        "evaluations": 9,
+        "repeats": [
+            {
+                "deviation": t.deviation,
+                "degrees": t.degrees,
+                "kendall": t.kendall,
+                "label_kept": t.kept,
+            }
+            for t in trials
+        ],
+    }
+
+
+def changed(rows: pa.Table, change: Callable[[dict[str, Any]], None]) -> pa.Table:
+    """The same rows after ``change`` was made to each that did not fail."""
+    listed = rows.to_pylist()
+    for each in listed:
+        if each["error"] is None:
+            change(each)
+    return pa.Table.from_pylist(listed, schema=rows.schema)
+
+
+def bound_of(row: dict[str, Any], claim: str) -> dict[str, Any]:
+    """The record of a claim in a row, to read or to change."""
+    (found,) = [record for record in row["bounds"] if record["claim"] == claim]
+    return found
+
+
+def attack_of(row: dict[str, Any], name: str) -> dict[str, Any]:
+    """The record of an attack in a row, to read or to change."""
+    (found,) = [record for record in row["attacks"] if record["attack"] == name]
+    return found

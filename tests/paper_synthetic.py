@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+
+from attribound.auditing.rows import MAPS_SCHEMA, SCHEMA, table
 from reproduction.paper.items import RunSpec
 from reproduction.paper.plan import Plan
 from reproduction.paper.records import MEASUREMENTS
 from reproduction.paper.runs import Runs
-
-from attribound.auditing.rows import MAPS_SCHEMA, schema, table
 
 MISSING = "not there yet: make zoo"
 
@@ -43,43 +43,33 @@ def audit(spec: RunSpec, *, scale: float = 1.0, samples: int = 6, seed: int = 0)
         random = np.random.default_rng([seed, sample])
         xi, share = random.uniform(1, 3), random.uniform(0.5, 1)
         for ball in settings.balls:
-            for epsilon in ball.epsilons:
-                bound = xi * epsilon
-                attack = scale * share * bound
-                name = "ifia" if ball.norm == "linf" else "pgd"
-                rows.append(
-                    {
-                        "sample": 10 * sample,
-                        "batch": 0,
-                        "label": 1,
-                        "attribution": settings.attributions[0].name,
-                        "norm": ball.norm,
-                        "p": ball.p,
-                        "epsilon": epsilon,
-                        "features": 784,
-                        "attribution_norm": 0.5,
-                        "first_order": bound,
-                        "adjusted": bound,
-                        "attack": attack,
-                        **_attack(f"attack_{name}", attack, share),
-                    }
-                )
-    return table(rows, schema(settings))
+            bound = xi * ball.epsilon
+            attack = scale * share * bound
+            name = "ifia" if ball.name == "linf" else "pgd"
+            rows.append(
+                {
+                    "sample": 10 * sample,
+                    "batch": 0,
+                    "label": 1,
+                    "attribution": settings.attributions[0].name,
+                    "ball": ball.name,
+                    "epsilon": ball.epsilon,
+                    "features": 784,
+                    "attribution_norm": 0.5,
+                    "bounds": [
+                        {"claim": claim, "euclidean": bound}
+                        for claim in ("first_order", "adjusted")
+                    ],
+                    "attacks": [_attack(name, attack, share)],
+                    "strongest": {"by": name, "deviation": attack, "degrees": 10.0},
+                }
+            )
+    return table(rows, SCHEMA)
 
 
-def _attack(stem: str, deviation: float, share: float) -> dict[str, object]:
-    return {
-        stem: deviation,
-        f"{stem}_label_kept": True,
-        f"{stem}_repeats": 20,
-        f"{stem}_kept": 20,
-        f"{stem}_kept_mean": deviation,
-        f"{stem}_kept_mean_degrees": 10.0,
-        f"{stem}_kept_outside": 0,
-        f"{stem}_outside": 0,
-        f"{stem}_mean_kendall": 1 - share,
-        f"{stem}_evaluations": 200,
-    }
+def _attack(name: str, deviation: float, share: float) -> dict[str, object]:
+    one = {"deviation": deviation, "degrees": 10.0, "kendall": 1 - share, "label_kept": True}
+    return {"attack": name, **one, "evaluations": 200, "repeats": [one] * 20}
 
 
 def eta(samples: int = 5) -> pa.Table:
@@ -115,9 +105,10 @@ def maps(samples: list[int], kinds: list[str], shape=(1, 4, 4), epsilon: float =
                 {
                     "sample": sample,
                     "attribution": kind,
-                    "norm": "linf",
+                    "ball": "linf",
                     "epsilon": epsilon,
                     "shape": list(shape),
+                    "map_shape": list(shape),
                     "input": np.linspace(0, 1, size).tolist(),
                     "clean_map": clean.tolist(),
                     "delta": [0.0] * size,

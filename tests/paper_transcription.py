@@ -43,7 +43,7 @@ def numbers(names: tuple[str, ...], cells: list[str]) -> dict[str, float]:
         assert match, cell
         found[name] = float(match[1])
         if match[2] is not None:
-            found["outside"] = float(match[2])
+            found["exceeded"] = float(match[2])
     return found
 
 

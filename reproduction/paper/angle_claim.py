@@ -7,7 +7,7 @@ from typing import Any
 
 from reproduction.paper.correlation import rank_correlation
 from reproduction.paper.items import DATA, METHODS
-from reproduction.paper.judging import FAILS, HOLDS, UNDECIDED, Cell, Verdict, cells, judged
+from reproduction.paper.judging import FAILS, HOLDS, UNDECIDED, Judged, PaperVerdict, cells, judged
 from reproduction.paper.lookup import Protocol, title_of
 from reproduction.paper.numbers import UNDEFINED
 from reproduction.paper.runs import Runs
@@ -16,7 +16,7 @@ from reproduction.paper.values import RADII, printed
 _SIGNIFICANT = 0.05
 
 
-def kendall_and_angle(runs: Runs, protocol: Protocol) -> Verdict:
+def kendall_and_angle(runs: Runs, protocol: Protocol) -> PaperVerdict:
     """By all models; one whose angle nothing bounds has 180 degrees, the largest."""
     found: dict[str, Any] = {}
     shown = []
@@ -55,6 +55,6 @@ def _rho(found: tuple[float, float, int] | None) -> str:
     return f"rho = {found[0]:.2f} (p = {found[1]:.2g}, {found[2]} models)"
 
 
-def _unbounded(own: Sequence[Cell]) -> str:
+def _unbounded(own: Sequence[Judged]) -> str:
     names = [title_of(cell.model) for cell in own if cell["aggregate_degrees"] >= UNDEFINED]
     return f" with {', '.join(names)} at 180°" if names else ""

@@ -1,4 +1,4 @@
-"""``attribound paper``: the paper's tables and figures from runs, and the runs where missing."""
+"""``python -m reproduction.paper``: tables and figures from what is stored, or measured first."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from attribound.auditing.engines import LocalEngine
-from attribound.basics.errors import InputError
+from attribound import AttriboundError, InputError, LocalEngine
 from reproduction.paper.plan import SHIPPED, Plan
 from reproduction.paper.registry import ITEMS, Item
 from reproduction.paper.runs import Runs
 
 ALL = "all"
+_HERE = Path(__file__).parent
+#: What was measured, and what is made of it.
+STORED, RESULTS = _HERE / "stored", _HERE / "results"
 
 
 def paper(  # noqa: PLR0913, PLR0917 - options of a command
@@ -24,30 +26,30 @@ def paper(  # noqa: PLR0913, PLR0917 - options of a command
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="Print what can be made.")] = False,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="At most so many samples in each run.")
+        int | None, typer.Option(min=1, help="At most so many samples of each kind.")
     ] = None,
-    runs: Annotated[
-        Path, typer.Option(help="Folder of the runs; those that are there are used.")
-    ] = Path("runs/paper"),
-    out: Annotated[Path, typer.Option(help="Folder for tables and figures.")] = Path("paper"),
+    stored: Annotated[
+        Path, typer.Option(help="Folder of what was measured; what is there is used.")
+    ] = STORED,
+    out: Annotated[Path, typer.Option(help="Folder for tables and figures.")] = RESULTS,
     plan: Annotated[Path, typer.Option(help="What is run, in TOML.")] = SHIPPED,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     only_stored: Annotated[
-        bool, typer.Option("--only-stored", help="Run nothing: use the runs that are there.")
+        bool, typer.Option("--only-stored", help="Measure nothing: use what is stored.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Make tables and figures of the paper with our numbers beside its own.
 
-    Runs that are missing are made first, hours for all of them; killed at any
-    moment, the same command goes on. A model that is not there leaves a gap with its reason.
+    What is missing is measured first, hours for all of it; killed at any moment, the same
+    command goes on. A model that is not there leaves a gap with its reason.
     """
     if listed:
         for item in ITEMS.values():
             typer.echo(f"{item.name:<12} {item.title}")
         return
     items = _chosen(names)
-    found = Runs(Plan.read(plan), runs, samples)
+    found = Runs(Plan.read(plan), stored, samples)
 
     def say(text: str) -> None:
         if not quiet:
@@ -72,6 +74,17 @@ def _chosen(names: list[str] | None) -> list[Item]:
             "names",
             expected=f"{ALL}, or of {', '.join(ITEMS)}",
             got=json.dumps(unknown[0]) if unknown else "none",
-            remedy="attribound paper --list says what each is",
+            remedy="--list says what each is",
         )
     return [ITEMS[name] for name in wanted]
+
+
+def main() -> None:
+    """Run it; what is unusable is said in one line."""
+    app = typer.Typer(pretty_exceptions_show_locals=False)
+    app.command()(paper)
+    try:
+        app(prog_name="python -m reproduction.paper")
+    except (AttriboundError, OSError) as error:
+        typer.echo(f"reproduction: {error}", err=True)
+        raise SystemExit(2) from error

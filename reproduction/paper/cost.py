@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from reproduction.paper.grid import Block, Column, Grid, Group, Row
+from attribound.auditing import Cell, cells
+from reproduction.paper.grid import Column, Columns, Grid, Line, Lines
 from reproduction.paper.items import COST, MODELS, Item, RunSpec
-from reproduction.paper.numbers import Numbers, column
+from reproduction.paper.numbers import Numbers, Values, measured
 from reproduction.paper.runs import Runs
 from reproduction.paper.values import RADII
 
@@ -23,7 +23,6 @@ _COLUMNS = (
     Column("share", "% of a dense Jacobian", r"\% of a dense Jacobian", digits=3),
     Column("gap", "ξ above / below", r"$\overline\xi/\underline\xi$"),
 )
-_USED = ["error", "features", "first_order_products", "xi_lower", "xi_upper"]
 _NOTES = (
     (
         "Products with the Jacobian of integrated gradients or its transpose for one T_e = ξ ε, "
@@ -37,38 +36,44 @@ def numbers(tables: list[pa.Table]) -> Numbers:
     """The cost of all samples in some runs; nothing without any."""
     if not tables:
         return {}
-    whole = pa.concat_tables([table.select(_USED) for table in tables])
-    rows = whole.filter(pc.is_null(whole["error"]))
-    if not rows.num_rows:
-        return {"n": 0.0, "errors": float(whole.num_rows)}
-    products, features = column(rows, "first_order_products"), column(rows, "features")
+    rows = sum(table.num_rows for table in tables)
+    fine = [measured(cell) for table in tables for cell in cells(table)]
+    count = sum(map(len, fine))
+    if not count:
+        return {"n": 0.0, "errors": float(rows)}
+    features = np.concatenate([cell.numbers("features") for cell in fine])
+    products = _of_bounds(fine, "products")
     return {
-        "n": float(rows.num_rows),
-        "errors": float(whole.num_rows - rows.num_rows),
+        "n": float(count),
+        "errors": float(rows - count),
         "models": float(len(tables)),
         "features": float(features.max()),
         "products": float(products.mean()),
         "most": float(products.max()),
         "share": float(100 * np.mean(products / features)),
-        "gap": float(np.mean(column(rows, "xi_upper") / column(rows, "xi_lower"))),
+        "gap": float(np.mean(_of_bounds(fine, "xi_upper") / _of_bounds(fine, "xi_lower"))),
     }
+
+
+def _of_bounds(fine: list[Cell], field: str) -> Values:
+    return np.concatenate([cell.bound("first_order", field) for cell in fine])
 
 
 def grid(runs: Runs) -> Grid:
     """A row for each data set of the plan."""
     rows = tuple(row for data in runs.plan.data if (row := _row(runs, data)) is not None)
-    block = Block("Integrated gradients", (Group("", _COLUMNS),), rows)
+    block = Lines("Integrated gradients", (Columns("", _COLUMNS),), rows)
     return Grid(COST, _TITLE, (block,), _NOTES)
 
 
-def _row(runs: Runs, data: str) -> Row | None:
+def _row(runs: Runs, data: str) -> Line | None:
     """None if nothing is planned for this data."""
     specs = runs.plan.of_data(data, (COST,))
     if not specs:
         return None
     own = numbers([table for spec in specs if (table := runs.table(spec)) is not None])
     reasons = () if own else dict.fromkeys(runs.why(spec) for spec in specs)
-    return Row(runs.plan.data[data].title, (own,), ({},), "; ".join(reasons))
+    return Line(runs.plan.data[data].title, (own,), ({},), "; ".join(reasons))
 
 
 def make(runs: Runs, folder: Path) -> list[Path]:

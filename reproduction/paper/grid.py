@@ -8,11 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attribound.basics.whole_files import store_whole, storing
-from attribound.report.exports import escape_latex
+from attribound.basics import store_whole, storing
 from reproduction.paper.numbers import Numbers
 
 _NONE = "-"
+#: How many samples numbers are of: those with a bound, and those that were attacked.
+_SIZES = ("n", "n_attack")
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "∞": r"$\infty$",
+    "ε": r"$\varepsilon$",
+    "°": r"$^\circ$",
+    **{character: rf"\{character}" for character in "&%$#_{}"},
+}
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Group:
+class Columns:
     """Columns under one heading."""
 
     title: str
@@ -42,7 +52,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Row:
+class Line:
     """A model, or whatever a row is of: for each group our numbers and the paper's.
 
     Attributes:
@@ -56,12 +66,12 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Block:
+class Lines:
     """Rows under one heading."""
 
     title: str
-    groups: tuple[Group, ...]
-    rows: tuple[Row, ...]
+    groups: tuple[Columns, ...]
+    rows: tuple[Line, ...]
 
 
 @dataclass(frozen=True)
@@ -77,7 +87,7 @@ class Grid:
 
     name: str
     title: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[Lines, ...]
     notes: tuple[str, ...] = field(default=())
 
     def markdown(self) -> str:
@@ -148,14 +158,14 @@ class Grid:
     def of(cls, record: Mapping[str, Any]) -> Grid:
         """What :meth:`record` describes."""
         blocks = tuple(
-            Block(
+            Lines(
                 block["title"],
                 tuple(
-                    Group(g["title"], tuple(Column(**c) for c in g["columns"]))
+                    Columns(g["title"], tuple(Column(**c) for c in g["columns"]))
                     for g in block["groups"]
                 ),
                 tuple(
-                    Row(row["title"], tuple(row["ours"]), tuple(row["paper"]), row["reason"])
+                    Line(row["title"], tuple(row["ours"]), tuple(row["paper"]), row["reason"])
                     for row in block["rows"]
                 ),
             )
@@ -175,6 +185,15 @@ class Grid:
         )
 
 
+def escape_latex(text: str) -> str:
+    r"""Text that LaTeX prints as it is.
+
+    >>> escape_latex("50 % of a_b")
+    '50 \\% of a\\_b'
+    """
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
 def write_all(folder: Path, files: Mapping[str, str]) -> list[Path]:
     """Texts as files in a folder, each whole or not at all."""
     with storing(folder):
@@ -185,15 +204,15 @@ def write_all(folder: Path, files: Mapping[str, str]) -> list[Path]:
 
 
 def _numbers(
-    block: Block, row: Row
+    block: Lines, row: Line
 ) -> Iterator[tuple[Column, Mapping[str, float | None], Mapping[str, float]]]:
     for group, ours, paper in zip(block.groups, row.ours, row.paper, strict=True):
         for column in group.columns:
             yield column, ours, paper
 
 
-def _cells(block: Block, row: Row) -> list[str]:
-    sizes = sorted({int(each["n"] or 0) for each in row.ours if "n" in each})
+def _cells(block: Lines, row: Line) -> list[str]:
+    sizes = sorted({int(each[n] or 0) for each in row.ours for n in _SIZES if n in each})
     size = "/".join(map(str, sizes)) or _NONE
     texts = []
     for column, ours, paper in _numbers(block, row):
@@ -204,7 +223,7 @@ def _cells(block: Block, row: Row) -> list[str]:
     return [row.title, size, *texts]
 
 
-def _heading(block: Block, first: bool, width: int) -> list[str]:
+def _heading(block: Lines, first: bool, width: int) -> list[str]:
     """What stands above the rows of a block, as the paper has it."""
     title = escape_latex(block.title)
     names = [column.latex for group in block.groups for column in group.columns]
@@ -240,7 +259,7 @@ def _written(column: Column, numbers: Mapping[str, float | None]) -> str:
     return f"{value:.{column.digits}f}{behind}"
 
 
-def _rules(block: Block) -> list[str]:
+def _rules(block: Lines) -> list[str]:
     rules, first = [], 2
     for group in block.groups:
         last = first + len(group.columns) - 1

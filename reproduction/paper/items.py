@@ -34,23 +34,23 @@ DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run: what is measured of which model on which data.
+    """What is measured of which model on which data.
 
     Attributes:
         data: key of the data in the plan, e.g. ``fashion-mnist``.
         model: key of the model in the plan, e.g. ``trades-igr``; :data:`METHODS` has the
             paper's names.
-        kind: one of ``AUDITS`` or ``RECORDS``.
+        part: one of ``AUDITS`` or ``RECORDS``; one or several kinds of the plan make it.
     """
 
     data: str
     model: str
-    kind: str
+    part: str
 
     @property
     def name(self) -> str:
         """For messages, e.g. ``fashion-mnist/trades-igr/paper``."""
-        return f"{self.data}/{self.model}/{self.kind}"
+        return f"{self.data}/{self.model}/{self.part}"
 
 
 @dataclass(frozen=True)

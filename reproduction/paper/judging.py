@@ -20,7 +20,7 @@ UNDECIDED = "not significant"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PaperVerdict:
     """What became of one claim.
 
     Attributes:
@@ -44,7 +44,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Judged:
     """One model in one ball."""
 
     data: str
@@ -63,7 +63,7 @@ class Cell:
         return float("nan") if value is None else value
 
 
-def cells(runs: Runs, norm: str, protocol: Protocol) -> list[Cell]:
+def cells(runs: Runs, norm: str, protocol: Protocol) -> list[Judged]:
     """Every model in every ball of the paper of which there are numbers."""
     found = []
     for data, radii in RADII.items():
@@ -73,16 +73,18 @@ def cells(runs: Runs, norm: str, protocol: Protocol) -> list[Cell]:
             for epsilon in radii[norm]:
                 own, _ = numbers(runs, Place(data, norm, epsilon), model, protocol)
                 if own.get("n"):
-                    found.append(Cell(data, model, norm, epsilon, own))
+                    found.append(Judged(data, model, norm, epsilon, own))
     return found
 
 
-def judged(name: str, claim: str, attacks: str, n: int, found: tuple[str, str, Any]) -> Verdict:
+def judged(
+    name: str, claim: str, attacks: str, n: int, found: tuple[str, str, Any]
+) -> PaperVerdict:
     """A verdict, its text and numbers; without anything to judge by it is open."""
     if not n:
-        return Verdict(name, claim, attacks, UNKNOWN, 0, "no run yet")
+        return PaperVerdict(name, claim, attacks, UNKNOWN, 0, "no run yet")
     verdict, text, values = found
-    return Verdict(name, claim, attacks, verdict, n, text, values)
+    return PaperVerdict(name, claim, attacks, verdict, n, text, values)
 
 
 def records(runs: Runs, kind: str) -> Iterator[Any]:

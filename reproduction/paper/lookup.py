@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reproduction.paper.items import METHODS, RunSpec
-from reproduction.paper.numbers import Numbers, paper_numbers, rows_of, strong_numbers
+from reproduction.paper.numbers import Numbers, cell_of, paper_numbers, strong_numbers
 from reproduction.paper.plan import Plan
 from reproduction.paper.runs import Runs
 from reproduction.paper.values import radius
@@ -44,14 +44,14 @@ def numbers(
     if table is None:
         return {}, runs.why(spec)
     ball = (place.attribution, place.norm, radius(place.epsilon))
-    rows = rows_of(table, *ball)
-    if not rows.num_rows:
+    cell = cell_of(table, *ball)
+    if cell is None:
         return {}, no_radius(place.epsilon)
     if protocol == "paper":
-        return paper_numbers(rows, label=label), ""
+        return paper_numbers(cell, label=label), ""
     theirs = runs.table(place.spec(model, "paper"))
-    own = None if theirs is None else rows_of(theirs, *ball)
-    return strong_numbers(rows, own, label=label), ""
+    own = None if theirs is None else cell_of(theirs, *ball)
+    return strong_numbers(cell, own, label=label), ""
 
 
 def no_radius(epsilon: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribound.auditing.rows import attacks_in
+from attribound.auditing import Cell, cells
 
 Values = npt.NDArray[np.float64]
 #: What a cell can say; None where there is nothing to say it from.
@@ -18,100 +19,107 @@ Numbers = dict[str, float | None]
 UNDEFINED = 180.0
 _CLOSE = 1e-9
 #: Of a sample: how far and by which angle it was moved at most, and Kendall where it is furthest.
-_FURTHEST = ("attack", "attack_degrees", "kendall")
+_FURTHEST = {"attack": "deviation", "attack_degrees": "degrees", "kendall": "kendall"}
 
 
-def rows_of(table: pa.Table, attribution: str, norm: str, epsilon: float) -> pa.Table:
+def cell_of(table: pa.Table, attribution: str, norm: str, epsilon: float) -> Cell | None:
     """The rows of one kind of attribution (``ig``, whatever its settings) in one ball."""
     kinds = pc.list_element(pc.split_pattern(table["attribution"], ":"), 0)
     near = pc.less(pc.abs(pc.subtract(table["epsilon"], epsilon)), _CLOSE)
-    wanted = pc.and_(pc.equal(kinds, attribution), pc.and_(pc.equal(table["norm"], norm), near))
-    return table.filter(wanted).sort_by("sample")
+    wanted = pc.and_(pc.equal(kinds, attribution), pc.and_(pc.equal(table["ball"], norm), near))
+    found = cells(table.filter(wanted))
+    return found[0] if found else None
 
 
-def paper_numbers(rows: pa.Table, *, label: bool) -> Numbers:
+def measured(cell: Cell) -> Cell:
+    """The samples of a cell that did not fail."""
+    return replace(cell, rows=cell.rows.filter(pc.is_null(cell.rows["error"])))
+
+
+def paper_numbers(cell: Cell, *, label: bool) -> Numbers:
     """A cell under the paper's protocol: means over repeats, then over samples.
 
     Args:
-        rows: of one attribution and ball.
+        cell: of one attribution and ball.
         label: count only repeats that kept the label.
 
-    ``outside`` are per cents of repeats beyond T_e, ``outside_samples`` of samples with such a
-    repeat, and ``outside_adjusted`` of samples whose furthest repeat is beyond T'_e (with
-    ``label``: if it kept the label). IFIA stays at the input where it finds nothing that keeps
-    the label: such samples are ``still``, and in no number of the attack.
+    ``n`` are samples with a bound, ``n_attack`` those that were attacked. ``exceeded`` are
+    per cents of repeats beyond T_e, ``exceeded_samples`` of samples with such a repeat, and
+    ``exceeded_adjusted`` of samples whose furthest repeat is beyond T'_e (with ``label``: if it
+    kept the label). IFIA stays at the input where it finds nothing that keeps the label: such
+    samples are ``still``, and in no number of the attack.
     """
-    fine = rows.filter(pc.is_null(rows["error"]))
-    if not fine.num_rows:
-        return {"n": 0.0, "errors": float(rows.num_rows)}
+    fine = measured(cell)
+    if not len(fine):
+        return {"n": 0.0, "errors": float(len(cell))}
+    bound, adjusted = fine.bound("first_order"), fine.bound("adjusted")
     attack = _made(fine)
-    kept = "_kept" if label else ""
-    still = column(fine, attack) == 0
-
-    def of_attack(end: str) -> Values:
-        return np.where(still, np.nan, column(fine, f"{attack}{end}"))
-
-    mean = of_attack(f"{kept}_mean")
-    repeats = of_attack("_kept" if label else "_repeats")
-    outside = of_attack(f"{kept}_outside")
-    furthest = of_attack("")
+    deviation = fine.attack(attack)
+    still = deviation == 0
+    every = _Trials(fine, attack, still)
+    counted = every.kept() if label else every
+    mean = counted.mean("deviation")
+    exceeded = counted.beyond(bound)
+    judged = np.where(np.isnan(bound), 0.0, counted.count)
+    furthest = np.where(still, np.nan, deviation)
     if label:
-        furthest = np.where(column(fine, f"{attack}_label_kept") > 0, furthest, np.nan)
-    bound, adjusted = column(fine, "first_order"), column(fine, "adjusted")
+        furthest = np.where(fine.attack(attack, "label_kept") > 0, furthest, np.nan)
     return {
-        "errors": float(rows.num_rows - fine.num_rows),
+        "errors": float(len(cell) - len(fine)),
+        "n_attack": float(_count(deviation)),
         "attack": _mean(mean),
         "still": float(still.sum()),
-        "attack_degrees": _mean(_defined(of_attack(f"{kept}_mean_degrees"))),
-        "kendall": _mean(of_attack("_mean_kendall")),
-        "outside": _percent(np.nansum(outside), np.nansum(repeats)),
-        "outside_samples": _percent((outside > 0).sum(), (repeats > 0).sum()),
-        "outside_adjusted": _percent((furthest > adjusted).sum(), _count(furthest)),
+        "attack_degrees": _mean(_defined(counted.mean("degrees"))),
+        "kendall": _mean(every.mean("kendall")),
+        "exceeded": _percent(exceeded.sum(), judged.sum()),
+        "exceeded_samples": _percent((exceeded > 0).sum(), (judged > 0).sum()),
+        **_exceeded("exceeded_adjusted", furthest, adjusted),
         "gap": _least(bound - mean),
         "gap_adjusted": _least(adjusted - mean),
-        "labels_kept": _percent(np.nansum(of_attack("_kept")), np.nansum(of_attack("_repeats"))),
+        "labels_kept": _percent(every.kept().count.sum(), every.count.sum()),
         **_bounds(fine, bound, adjusted),
     }
 
 
-def strong_numbers(rows: pa.Table, paper: pa.Table | None, *, label: bool) -> Numbers:
+def strong_numbers(cell: Cell, paper: Cell | None, *, label: bool) -> Numbers:
     """The same cell under all attacks, ours and the paper's: the furthest of each sample.
 
     Args:
-        rows: of one attribution and ball, from a run with the strong protocol.
-        paper: the rows with the paper's own T_e and attack for the same samples; None to take
+        cell: of one attribution and ball, from runs with the strong protocol.
+        paper: that with the paper's own T_e and attack for the same samples; None to take
             the run's, where T_e in the cube is the tighter dual certificate.
         label: count only what kept the label.
     """
-    fine = rows.filter(pc.is_null(rows["error"]))
-    if not fine.num_rows:
-        return {"n": 0.0, "errors": float(rows.num_rows)}
+    fine = measured(cell)
+    if not len(fine):
+        return {"n": 0.0, "errors": float(len(cell))}
     found = _label_kept(fine) if label else _any_label(fine)
-    bound, adjusted = column(fine, "first_order"), column(fine, "adjusted")
+    bound, adjusted = fine.bound("first_order"), fine.bound("adjusted")
     if paper is not None:
-        own = _aligned(fine, paper, ("first_order", "adjusted", "attack_label_kept", *_FURTHEST))
-        counts = (own["attack"] > 0) & ((own["attack_label_kept"] > 0) | (not label))
+        own = _aligned(fine, paper)
+        counts = (own["attack"] > 0) & ((own["label_kept"] > 0) | (not label))
         found = _further(found, {name: np.where(counts, own[name], np.nan) for name in _FURTHEST})
         bound = np.where(np.isnan(own["first_order"]), bound, own["first_order"])
         adjusted = np.where(np.isnan(own["adjusted"]), adjusted, own["adjusted"])
     furthest = found["attack"]
-    cell: Numbers = {
-        "errors": float(rows.num_rows - fine.num_rows),
+    numbers: Numbers = {
+        "errors": float(len(cell) - len(fine)),
+        "n_attack": float(_count(fine.strongest("deviation"))),
         "attack": _mean(furthest),
         "attack_degrees": _mean(_defined(found["attack_degrees"])),
         "kendall": _mean(found["kendall"]),
-        "outside": _percent((furthest > bound).sum(), _count(furthest)),
-        "outside_adjusted": _percent((furthest > adjusted).sum(), _count(furthest)),
+        **_exceeded("exceeded", furthest, bound),
+        **_exceeded("exceeded_adjusted", furthest, adjusted),
         "worst_factor": _largest(furthest / bound),
         "gap": _least(bound - furthest),
         "gap_adjusted": _least(adjusted - furthest),
         **_bounds(fine, bound, adjusted),
     }
-    if "mean_value" in fine.column_names:
-        value = column(fine, "mean_value")
-        cell["mean_value"] = _mean(value)
-        cell["outside_mean_value"] = _percent((furthest > value).sum(), _count(furthest))
-    return cell
+    if "mean_value" in fine.claims:
+        value = fine.bound("mean_value")
+        numbers["mean_value"] = _mean(value)
+        numbers |= _exceeded("exceeded_mean_value", furthest, value)
+    return numbers
 
 
 def column(rows: pa.Table, name: str) -> Values:
@@ -120,15 +128,46 @@ def column(rows: pa.Table, name: str) -> Values:
     return values
 
 
-def _bounds(rows: pa.Table, bound: Values, adjusted: Values) -> Numbers:
+class _Trials:
+    """All repeats of an attack, sample by sample; none of samples where it stayed at the input."""
+
+    def __init__(self, cell: Cell, attack: str, still: Values) -> None:
+        repeats = cell.repeats(attack)
+        self._own = [[] if out else own for own, out in zip(repeats, still, strict=True)]
+
+    def kept(self) -> _Trials:
+        """Those that kept the label."""
+        found = object.__new__(_Trials)
+        found._own = [[trial for trial in own if trial["label_kept"]] for own in self._own]
+        return found
+
+    @property
+    def count(self) -> Values:
+        return np.array([float(len(own)) for own in self._own])
+
+    def mean(self, field: str) -> Values:
+        """Over the repeats of each sample; NaN without any."""
+        known = ([t[field] for t in own if t[field] is not None] for own in self._own)
+        return np.array([float(np.mean(values)) if values else np.nan for values in known])
+
+    def beyond(self, bound: Values) -> Values:
+        """How many moved the sample further than its bound."""
+        pairs = zip(self._own, bound, strict=True)
+        return np.array([float(sum(t["deviation"] > most for t in own)) for own, most in pairs])
+
+
+def _bounds(cell: Cell, bound: Values, adjusted: Values) -> Numbers:
     """What is known without attacks."""
-    size = column(rows, "attribution_norm")
+    there = ~np.isnan(bound)
+    bound, size = bound[there], cell.numbers("attribution_norm")[there]
+    if not len(bound):
+        return {"n": 0.0}
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = bound / size
     angles = np.where(ratio < 1, np.degrees(np.arcsin(np.minimum(ratio, 1))), UNDEFINED)
     whole = bound.mean() / size.mean() if size.mean() > 0 else math.inf
     return {
-        "n": float(rows.num_rows),
+        "n": float(len(bound)),
         "bound": _mean(bound),
         "adjusted": _mean(adjusted),
         "bound_degrees": _mean(_defined(angles)),
@@ -140,34 +179,26 @@ def _bounds(rows: pa.Table, bound: Values, adjusted: Values) -> Numbers:
     }
 
 
-def _made(rows: pa.Table) -> str:
-    """The columns of the attack that was made in this ball."""
-    made = [
-        f"attack_{name}"
-        for name in attacks_in(rows.column_names)
-        if rows[f"attack_{name}"].null_count < rows.num_rows
-    ]
-    assert len(made) == 1, made  # the paper has one for each norm
-    return made[0]
+def _made(cell: Cell) -> str:
+    """The attack that was made in this ball."""
+    assert len(cell.attacks) == 1, cell.attacks  # the paper has one for each norm
+    return cell.attacks[0]
 
 
-def _any_label(rows: pa.Table) -> dict[str, Values]:
-    return {name: column(rows, name) for name in _FURTHEST}
+def _any_label(cell: Cell) -> dict[str, Values]:
+    return {name: cell.strongest(field) for name, field in _FURTHEST.items()}
 
 
-def _label_kept(rows: pa.Table) -> dict[str, Values]:
+def _label_kept(cell: Cell) -> dict[str, Values]:
     """The same by attacks that kept the label; NaN where none did.
 
     One that stayed at the input kept it, but found nothing.
     """
-    found = {name: np.full(rows.num_rows, np.nan) for name in _FURTHEST}
-    for attack in attacks_in(rows.column_names):
-        stem = f"attack_{attack}"
-        counts = (column(rows, f"{stem}_label_kept") > 0) & (column(rows, stem) > 0)
-        names = zip(_FURTHEST, (stem, f"{stem}_degrees", f"{stem}_kendall"), strict=True)
-        found = _further(
-            found, {name: np.where(counts, column(rows, own), np.nan) for name, own in names}
-        )
+    found = {name: np.full(len(cell), np.nan) for name in _FURTHEST}
+    for attack in cell.attacks:
+        counts = (cell.attack(attack, "label_kept") > 0) & (cell.attack(attack) > 0)
+        own = {name: cell.attack(attack, field) for name, field in _FURTHEST.items()}
+        found = _further(found, {n: np.where(counts, each, np.nan) for n, each in own.items()})
     return found
 
 
@@ -180,12 +211,23 @@ def _further(one: Mapping[str, Values], other: Mapping[str, Values]) -> dict[str
     }
 
 
-def _aligned(rows: pa.Table, other: pa.Table, names: tuple[str, ...]) -> Mapping[str, Values]:
-    """Columns of ``other`` for the samples of ``rows``; NaN where it does not have them."""
-    samples = other["sample"].to_pylist()
-    place = {sample: i for i, sample in enumerate(samples)}
-    order = [place.get(sample, -1) for sample in rows["sample"].to_pylist()]
-    return {name: np.append(column(other, name), np.nan)[order] for name in names}
+def _aligned(cell: Cell, other: Cell) -> Mapping[str, Values]:
+    """Bounds and strongest attack of ``other`` for the samples of ``cell``; NaN without."""
+    place = {sample: i for i, sample in enumerate(other.samples)}
+    order = [place.get(sample, -1) for sample in cell.samples]
+    own = {
+        "first_order": other.bound("first_order"),
+        "adjusted": other.bound("adjusted"),
+        "label_kept": other.strongest("label_kept"),
+        **_any_label(other),
+    }
+    return {name: np.append(values, np.nan)[order] for name, values in own.items()}
+
+
+def _exceeded(name: str, furthest: Values, bound: Values) -> Numbers:
+    """Per cent of the samples that have both."""
+    both = ~np.isnan(furthest) & ~np.isnan(bound)
+    return {name: _percent((furthest > bound)[both].sum(), both.sum())}
 
 
 def _defined(angles: Values) -> Values:

@@ -2,67 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from attribound.auditing.protocols import complete
-from attribound.auditing.settings import AuditSettings, parse_settings
-from attribound.auditing.strict import Strict, check, parse
-from attribound.basics.errors import InputError
-from attribound.basics.toml_files import read_toml
-from attribound.data.places import data_directory
+import attribound as ab
+from attribound.auditing import AuditSettings, read_settings
+from attribound.basics import read_toml
+from attribound.values import Record, from_spec
 from reproduction.paper.items import AUDITS, COST, RECORDS, RunSpec
 
 #: The plan that is used unless another is named.
 SHIPPED = Path(__file__).with_name("plan.toml")
-_PAPERS_BOUND = ("paper", "methods")
 _DEFAULT_SAMPLES = 8
+_BALLS = {"l2": ab.L2Ball, "linf": ab.LinfBall}
 
 
 @dataclass(frozen=True)
-class ModelPlan(Strict):
+class Radii(Record):
+    """The balls that something is measured in, by their radii."""
+
+    l2: tuple[float, ...] = ()
+    linf: tuple[float, ...] = ()
+
+    def balls(self, norms: tuple[str, ...] = tuple(_BALLS)) -> tuple[ab.Ball, ...]:
+        """Those of some norms."""
+        return tuple(_BALLS[norm](epsilon) for norm in norms for epsilon in getattr(self, norm))
+
+    def __bool__(self) -> bool:
+        return bool(self.balls())
+
+
+@dataclass(frozen=True)
+class Kind(Record):
+    """One kind of measurement, with sample sizes of its own: costs differ between columns.
+
+    Attributes:
+        settings: of its audits.
+        part: of the tables that it fills, one of ``AUDITS`` or ``RECORDS``; default: its name.
+        norms: of the balls that it is made in.
+        papers_bound: whether the bound is what ``paper_bound`` of the data says.
+    """
+
+    settings: dict[str, Any]
+    part: str | None = None
+    norms: tuple[str, ...] = tuple(_BALLS)
+    papers_bound: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse norms that no ball of the paper has."""
+        for norm in self.norms:
+            _check("norms", norm, norm in _BALLS, f"of {', '.join(_BALLS)}")
+
+
+@dataclass(frozen=True)
+class ModelPlan(Record):
     """One model.
 
     Attributes:
         model: as an audit takes it.
         weights: file; if not absolute, from the folder of the plan or else of the data.
         smooth: beta of its smooth copy, if it has kinks.
-        samples: of each kind of run, instead of those of the data.
-        balls: radii of each norm, instead of those of the data.
+        samples: of each kind, instead of those of the data.
+        balls: instead of those of the data.
     """
 
     model: str
     weights: str | None = None
     smooth: float | None = None
     samples: dict[str, int] = field(default_factory=dict)
-    balls: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    balls: Radii = field(default_factory=Radii)
 
 
 @dataclass(frozen=True)
-class DataPlan(Strict):
+class DataPlan(Record):
     """One data set.
 
     Attributes:
         title: what the paper calls it.
-        samples: of each kind of run; a kind that is not there has those of ``paper``.
-        balls: radii of each norm.
-        methods_balls: those for the attributions of Table 2, if it has them.
+        samples: of each kind; one that is not there has those of its part, or of ``paper``.
+        balls: of all kinds but those of other attributions.
         models: by key, in the order of the tables.
+        methods_balls: those for the attributions of Table 2, if it has them.
         k: of top-k.
         name: of the data, if not its key.
         paper_bound: effort of the first-order bound in tables with the paper's attacks.
         batch: samples computed together, if not the common number.
         maps: whether any are kept.
-        block: samples of one stored run, if not the common number.
+        block: samples that are stored at once, if not the common number.
     """
 
     title: str
     samples: dict[str, int]
-    balls: dict[str, tuple[float, ...]]
+    balls: Radii
     models: dict[str, ModelPlan]
-    methods_balls: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    methods_balls: Radii = field(default_factory=Radii)
     k: int | None = None
     name: str | None = None
     paper_bound: dict[str, Any] = field(default_factory=dict)
@@ -72,33 +107,54 @@ class DataPlan(Strict):
 
 
 @dataclass(frozen=True)
-class Plan(Strict):
+class Portion:
+    """Some samples of one kind of one run: what is measured and stored at once.
+
+    Attributes:
+        spec: what it belongs to.
+        kind: of the plan.
+        settings: of these samples, complete.
+    """
+
+    spec: RunSpec
+    kind: str
+    settings: AuditSettings
+
+    @property
+    def name(self) -> str:
+        """For messages, e.g. ``mnist/at/paper: samples 0 to 1``."""
+        first = self.settings.skip
+        last = first + (self.settings.limit or 0) - 1
+        which = f"sample {first}" if first == last else f"samples {first} to {last}"
+        return f"{self.spec.data}/{self.spec.model}/{self.kind}: {which}"
+
+
+@dataclass(frozen=True)
+class Plan(Record):
     """All runs.
 
     Attributes:
         common: settings of every audit.
-        kinds: settings of each kind of run.
+        kinds: what is measured.
         data: by key.
-        block: samples of one stored run; more samples are more runs beside those that are there.
+        block: samples that are stored at once; more samples are more of these.
         folder: of the file it was read from.
     """
 
     common: dict[str, Any]
-    kinds: dict[str, dict[str, Any]]
+    kinds: dict[str, Kind]
     data: dict[str, DataPlan]
     block: int = 4
-    folder: Path | None = None
+    folder: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse kinds that nobody makes, and empty blocks."""
+        """Refuse parts that nobody shows, and empty blocks."""
         for block in (self.block, *(data.block for data in self.data.values())):
-            check("block", block, block is None or block >= 1, "1 or more", "use e.g. 4")
+            _check("block", block, block is None or block >= 1, "1 or more")
         known = (*AUDITS, *RECORDS)
-        unknown = [kind for kind in self.kinds if kind not in known]
-        if unknown:
-            raise InputError(
-                "kinds", expected=f"of {', '.join(known)}", got=unknown[0], remedy="check the plan"
-            )
+        for name, kind in self.kinds.items():
+            part = kind.part or name
+            _check("part of a kind", part, part in known, f"of {', '.join(known)}")
 
     @classmethod
     def read(cls, path: Path = SHIPPED) -> Plan:
@@ -107,46 +163,51 @@ class Plan(Strict):
         Raises:
             InputError: it is missing, or has other keys.
         """
-        document = {**read_toml(path), "folder": path.parent.resolve()}
-        return parse(cls, document, f"plan {path}")
+        return from_spec({**read_toml(path), "folder": str(path.parent.resolve())}, cls)
+
+    def kinds_of(self, spec: RunSpec) -> tuple[str, ...]:
+        """The kinds that are planned for a run."""
+        data = self.data.get(spec.data)
+        if data is None or spec.model not in data.models:
+            return ()
+        own = (name for name, kind in self.kinds.items() if (kind.part or name) == spec.part)
+        return tuple(k for k in own if self._balls(spec, k) and self.samples(spec, k) > 0)
 
     def has(self, spec: RunSpec) -> bool:
         """Whether this run is planned."""
-        data = self.data.get(spec.data)
-        if data is None or spec.model not in data.models or spec.kind not in self.kinds:
-            return False
-        return bool(self._balls(spec)) and self.samples(spec) > 0
+        return bool(self.kinds_of(spec))
 
-    def samples(self, spec: RunSpec, most: int | None = None) -> int:
-        """How many samples it takes, at most ``most``."""
+    def samples(self, spec: RunSpec, kind: str | None = None, most: int | None = None) -> int:
+        """How many samples a kind takes, at most ``most``."""
         data = self.data[spec.data]
         numbers = {**data.samples, **data.models[spec.model].samples}
-        planned = numbers.get(spec.kind, numbers.get("paper", _DEFAULT_SAMPLES))
+        names = (kind or spec.part, spec.part, "paper")
+        planned = next((numbers[name] for name in names if name in numbers), _DEFAULT_SAMPLES)
         return planned if most is None else min(planned, most)
 
-    def blocks(self, spec: RunSpec, most: int | None = None) -> tuple[AuditSettings, ...]:
-        """The same in runs of ``block`` samples, so that others can be added later.
+    def portions(self, spec: RunSpec, most: int | None = None) -> tuple[Portion, ...]:
+        """All samples of a run in blocks, so that others can be added later; the first ones first.
 
-        Only the first keeps maps, for Table 1 shows a sample.
+        Only the first of each kind keeps maps, for Table 1 shows a sample.
         """
-        whole, samples = self.settings(spec, most), self.samples(spec, most)
         block = self.data[spec.data].block or self.block
-        return tuple(
-            replace(
-                whole,
-                skip=first,
-                limit=min(block, samples - first),
-                maps="none" if first else whole.maps,
-            )
-            for first in range(0, samples, block)
-        )
+        found = [
+            Portion(spec, kind, part)
+            for kind in self.kinds_of(spec)
+            for part in _cut(self.settings(spec, kind, most), block)
+        ]
+        return tuple(sorted(found, key=lambda portion: portion.settings.skip))
 
-    def settings(self, spec: RunSpec, most: int | None = None) -> AuditSettings:
-        """The complete settings of all samples of a run.
+    def settings(
+        self, spec: RunSpec, kind: str | None = None, most: int | None = None
+    ) -> AuditSettings:
+        """The complete settings of all samples of a kind; of the only one, if none is named.
 
         Raises:
             InputError: something in the plan is unknown to audits.
         """
+        if kind is None:
+            (kind,) = self.kinds_of(spec)
         data = self.data[spec.data]
         model = data.models[spec.model]
         document: dict[str, Any] = {
@@ -155,38 +216,49 @@ class Plan(Strict):
             "model": model.model,
             "weights": self._weights(model.weights),
             "smooth": model.smooth,
-            "limit": self.samples(spec, most),
-            "balls": [{"norm": norm, "epsilons": list(each)} for norm, each in self._balls(spec)],
+            "limit": self.samples(spec, kind, most),
+            "balls": self._balls(spec, kind),
             "k": data.k,
         }
         if data.batch is not None:
             document["batch"] = data.batch
-        if spec.kind in _PAPERS_BOUND and data.paper_bound:
+        if self.kinds[kind].papers_bound and data.paper_bound:
             document["first_order"] = data.paper_bound
-        document |= self.kinds[spec.kind]
+        document |= self.kinds[kind].settings
         if not data.maps:
             document["maps"] = "none"
-        return complete(parse_settings(document))
+        return read_settings(document)
 
-    def _balls(self, spec: RunSpec) -> list[tuple[str, tuple[float, ...]]]:
-        """Radii of each norm; what the bound in l2 costs is the same at all of them."""
+    def _balls(self, spec: RunSpec, kind: str) -> tuple[ab.Ball, ...]:
+        """Where a kind is made; what the bound in l2 costs is the same at all radii."""
         data = self.data[spec.data]
-        if spec.kind.startswith("methods"):
-            return list(data.methods_balls.items())
+        norms = self.kinds[kind].norms
+        if spec.part.startswith("methods"):
+            return data.methods_balls.balls(norms)
         radii = data.models[spec.model].balls or data.balls
-        if spec.kind == COST:
-            return [(norm, each[:1]) for norm, each in radii.items() if norm == "l2"]
-        return list(radii.items())
+        return radii.balls(("l2",))[:1] if spec.part == COST else radii.balls(norms)
 
     def _weights(self, name: str | None) -> str | None:
         if name is None:
             return None
-        beside = None if self.folder is None else self.folder / name
+        beside = None if self.folder is None else Path(self.folder) / name
         there = beside is not None and beside.is_file()
-        return str(beside if there else data_directory() / name)
+        return str(beside if there else ab.data.data_directory() / name)
 
-    def of_data(self, data: str, kinds: tuple[str, ...]) -> tuple[RunSpec, ...]:
-        """The planned runs of these kinds for all models of some data."""
-        models: Mapping[str, ModelPlan] = self.data[data].models if data in self.data else {}
-        specs = (RunSpec(data, model, kind) for model in models for kind in kinds)
+    def of_data(self, data: str, parts: tuple[str, ...]) -> tuple[RunSpec, ...]:
+        """The planned runs of these parts for all models of some data."""
+        models = self.data[data].models if data in self.data else {}
+        specs = (RunSpec(data, model, part) for model in models for part in parts)
         return tuple(spec for spec in specs if self.has(spec))
+
+
+def _cut(whole: AuditSettings, block: int) -> Iterator[AuditSettings]:
+    samples = whole.limit or 0
+    for first in range(0, samples, block):
+        maps = "none" if first else whole.maps
+        yield replace(whole, skip=first, limit=min(block, samples - first), maps=maps)
+
+
+def _check(subject: str, value: object, fine: bool, expected: str) -> None:
+    if not fine:
+        raise ab.InputError(subject, expected=expected, got=repr(value), remedy="check the plan")

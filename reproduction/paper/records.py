@@ -1,7 +1,4 @@
-"""Small measurements that no audit makes: dense Jacobians, and what linearisation leaves out.
-
-Stored as one Parquet file for each batch of samples; what is there is not measured again.
-"""
+"""Small measurements that no audit makes: dense Jacobians, and what linearisation leaves out."""
 
 from __future__ import annotations
 
@@ -10,33 +7,20 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from attribound.attacks import AttributionAscent, RandomPerturbation
-from attribound.attributions import Attribution
-from attribound.auditing.audited import Samples, samples_of
-from attribound.auditing.manifest import column_types, schema_of
-from attribound.auditing.measure import Batch, Subject
-from attribound.auditing.parts import Parts
-from attribound.auditing.settings import AuditSettings, dump_settings
-from attribound.balls import LinfBall
-from attribound.basics.errors import InputError
-from attribound.basics.tensors import norm
-from attribound.basics.whole_files import store_whole, storing
-from attribound.bounding.first_order import eta
-from attribound.bounding.first_order.dense_limit import matrices
-from attribound.spectral import NormSolver
+import attribound as ab
+from attribound.auditing import AuditSettings, chosen, load_data, load_model
+from attribound.operators import dense
 
-RECORD = "record.json"
-PARTS = "parts"
 _COLUMNS = 512
 _RADII = 8
 _STEPS = 8  # of the attack that eta is also measured at
+_AT_ONCE = 12  # columns of a Jacobian in one product
 
 _JACOBIAN = pa.schema(
     {
@@ -67,20 +51,61 @@ _ETA = pa.schema(
 )
 
 
-def jacobian_rows(settings: AuditSettings, attribution: Attribution, batch: Batch) -> pa.Table:  # noqa: ARG001
+@dataclass(frozen=True, eq=False)
+class MeasuredModel:
+    """The attribution of a model, and samples, as an audit with these settings has them.
+
+    Attributes:
+        settings: complete, with one attribution.
+        attribution: of the model, or of its smooth copy.
+        x: the samples.
+        samples: their indices in the data.
+        about: what recognises settings, model and data.
+    """
+
+    settings: AuditSettings
+    attribution: ab.Attribution
+    x: Tensor
+    samples: list[int]
+    about: dict[str, Any]
+
+    @classmethod
+    def of(cls, settings: AuditSettings) -> MeasuredModel:
+        """Load model and data.
+
+        Raises:
+            InputError: one of them is missing.
+        """
+        loaded = load_model(settings.model, settings.weights)
+        model = loaded.model.to(settings.device, settings.torch_dtype).eval()
+        audited = model if settings.smooth is None else ab.smooth(model, settings.smooth).eval()
+        examples = load_data(settings.data, settings.split)
+        indices = chosen(len(examples), settings.limit, settings.seed, settings.skip)
+        x = examples.read(indices).to(settings.device, settings.torch_dtype)
+        (recipe,) = settings.attributions
+        about = {
+            "settings": settings.document(),
+            "model": {**loaded.details, "name": loaded.name, "fingerprint": _model_digest(model)},
+            "data": {"name": examples.name, "fingerprint": _digest(x)},
+        }
+        plain = json.loads(json.dumps(about))
+        return cls(settings, recipe.of(audited), x, indices.tolist(), plain)
+
+
+def jacobian_rows(subject: MeasuredModel) -> pa.Table:
     """The shape of J and P of every sample, from the dense Jacobian."""
-    x = batch.x
-    at = attribution.linearize(x)
-    solved = NormSolver()(at.jacobian, math.inf)
+    at = subject.attribution.linearize(subject.x)
+    solved = ab.NormSolver()(at.jacobian, math.inf)
     rows = []
-    for i, matrix in enumerate(matrices(at.jacobian)):
+    for i in range(len(subject.x)):
+        matrix = dense(at.jacobian, i, _AT_ONCE)
         d = len(matrix)
         xi = float(torch.linalg.matrix_norm(matrix.double(), 2))
         own = _shape(matrix, lambda part, whole: whole[part])
         squared = _shape(matrix, lambda part, whole: whole[:, part].T @ whole)
         rows.append(
             {
-                "sample": int(batch.indices[i]),
+                "sample": int(subject.samples[i]),
                 "features": d,
                 "xi": xi,
                 "theorem_2": math.sqrt(squared.pop("sum")),
@@ -117,24 +142,25 @@ def _shape(matrix: Tensor, strip: Callable[[slice, Tensor], Tensor]) -> dict[str
     }
 
 
-def eta_rows(settings: AuditSettings, attribution: Attribution, batch: Batch) -> pa.Table:
+def eta_rows(subject: MeasuredModel) -> pa.Table:
     """Remainder and deviation at random points and attacks of cubes up to the largest radius."""
-    x = batch.x
-    top = max(epsilon for ball in settings.balls if ball.p == math.inf for epsilon in ball.epsilons)
+    attribution, x, seed = subject.attribution, subject.x, subject.settings.seed
+    cubes = [ball for ball in subject.settings.balls if isinstance(ball, ab.LinfBall)]
+    top = max(ball.epsilon for ball in cubes)
     target = attribution.targets(x)
-    sizes = norm(attribution(x, target))
+    sizes = attribution(x, target).flatten(1).norm(dim=1)
     rows: list[dict[str, Any]] = []
     for step in range(1, _RADII + 1):
-        ball = LinfBall(top * step / _RADII)
+        ball = ab.LinfBall(top * step / _RADII)
         for by, attack in (
-            ("random", RandomPerturbation(seed=settings.seed)),
-            ("ascent", AttributionAscent(steps=_STEPS, seed=settings.seed)),
+            ("random", ab.attacks.RandomPerturbation(seed=seed)),
+            ("ascent", ab.attacks.AttributionAscent(steps=_STEPS, seed=seed)),
         ):
             delta = attack(attribution, x, ball, target).delta
-            found = eta(attribution, x, delta, target)
+            found = ab.eta(attribution, x, delta, target)
             rows += [
                 {
-                    "sample": int(batch.indices[i]),
+                    "sample": int(subject.samples[i]),
                     "epsilon": ball.epsilon,
                     "by": by,
                     "eta": float(found.eta[i]),
@@ -147,80 +173,36 @@ def eta_rows(settings: AuditSettings, attribution: Attribution, batch: Batch) ->
 
 
 @dataclass(frozen=True)
-class Measurement:
-    """Columns, and what measures them on a batch."""
+class Recorded:
+    """Columns, and what measures them."""
 
     schema: pa.Schema
-    rows: Callable[[AuditSettings, Attribution, Batch], pa.Table]
+    rows: Callable[[MeasuredModel], pa.Table]
 
 
-MEASUREMENTS: dict[str, Measurement] = {
-    "jacobian": Measurement(_JACOBIAN, jacobian_rows),
-    "eta": Measurement(_ETA, eta_rows),
+MEASUREMENTS: dict[str, Recorded] = {
+    "jacobian": Recorded(_JACOBIAN, jacobian_rows),
+    "eta": Recorded(_ETA, eta_rows),
 }
 
 
-def measure_record(kind: str, settings: AuditSettings, folder: Path) -> None:
-    """Measure the batches of a record that are not in ``folder`` yet.
+def measure_record(kind: str, settings: AuditSettings) -> tuple[dict[str, Any], pa.Table]:
+    """The rows of a small measurement, and what they are of.
 
     Raises:
-        InputError: model or data are missing, or another record is there.
+        InputError: model or data are missing.
     """
-    subject = Subject.load(settings)
-    samples = samples_of(None, subject.settings)
-    document = _document(kind, subject, samples)
-    place = folder / RECORD
-    with storing(place):
-        (folder / PARTS).mkdir(parents=True, exist_ok=True)
-    if not place.is_file():
-        store_whole(place, f"{json.dumps(document, indent=1)}\n".encode())
-    elif json.loads(place.read_text(encoding="utf-8")) != document:
-        raise InputError(
-            f"record {folder}",
-            expected="the settings, model and data it was begun with",
-            got="others",
-            remedy="delete the folder, or choose another",
-        )
-    parts = _parts(folder, document)
-    (attribution,) = subject.attributions.values()
-    done = parts.numbers()
-    for number in range(document["batches"]):
-        if number not in done:
-            batch = samples.batch(number)
-            placed = Batch(number, batch.indices, subject.place(batch.x), batch.labels)
-            found = MEASUREMENTS[kind].rows(subject.settings, attribution, placed)
-            parts.write(number, found)
+    subject = MeasuredModel.of(settings)
+    return subject.about, MEASUREMENTS[kind].rows(subject)
 
 
-def read_record(folder: Path) -> tuple[dict[str, Any], pa.Table]:
-    """What a record is of, and its rows so far.
-
-    Raises:
-        InputError: it is damaged.
-    """
-    document = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-    parts = _parts(folder, document)
-    numbers = parts.numbers()
-    for number in numbers:
-        parts.verify(number)
-    return document, parts.read(numbers)
+def _digest(*tensors: Tensor) -> str:
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return f"sha256:{digest.hexdigest()}"
 
 
-def _document(kind: str, subject: Subject, samples: Samples) -> dict[str, Any]:
-    document = {
-        "kind": kind,
-        "settings": dump_settings(subject.settings),
-        "model": {**subject.details, "fingerprint": subject.fingerprint},
-        "data": samples.fingerprint,
-        "samples": len(samples),
-        "batches": -(-len(samples) // samples.size),
-        "columns": column_types(MEASUREMENTS[kind].schema),
-    }
-    plain: dict[str, Any] = json.loads(json.dumps(document))
-    return plain
-
-
-def _parts(folder: Path, document: dict[str, Any]) -> Parts:
-    text = json.dumps(document, sort_keys=True)
-    identity = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-    return Parts(folder / PARTS, identity, schema_of(document["columns"]))
+def _model_digest(model: nn.Module) -> str:
+    return _digest(*model.state_dict().values())

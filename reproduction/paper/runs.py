@@ -1,65 +1,43 @@
-"""The runs behind the tables: found, made where they are missing, or said why not."""
+"""The runs behind the tables: found in what is stored, made where missing, or said why not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from rich.console import Console
 
+import attribound as ab
 from attribound import zoo
-from attribound.auditing.audit import audit
-from attribound.auditing.engines import Engine
-from attribound.auditing.settings import AuditSettings, dump_settings
-from attribound.auditing.store import Run, is_run
-from attribound.basics.errors import AttriboundError, InputError
-from attribound.basics.whole_files import StorageError
+from attribound.auditing import AuditSettings, Engine
+from attribound.basics import Lock, StorageError, sha256_of, storing
 from reproduction.paper.items import RECORDS, RunSpec
-from reproduction.paper.plan import Plan
-from reproduction.paper.records import RECORD, measure_record, read_record
+from reproduction.paper.joining import joined
+from reproduction.paper.plan import Plan, Portion
+from reproduction.paper.records import measure_record
+from reproduction.paper.store import StoredTable
 
 #: Why a run is not there that nobody wants.
 UNPLANNED = "no such network here"
 _LEFT_OUT = "not in the plan"
+_NOT_YET = "not run yet"
 _ZOO = "zoo:"
 
 
-@dataclass(frozen=True)
-class Block:
-    """Some samples of a run, stored in a folder of their own."""
-
-    path: Path
-    spec: RunSpec
-    settings: AuditSettings
-
-    def make(self, engine: Engine | None, progress: bool | Console) -> str | None:
-        """Measure what is missing of it; None, or the reason why that failed.
-
-        Raises:
-            StorageError: the system refused to write.
-        """
-        try:
-            if self.spec.kind in RECORDS:
-                measure_record(self.spec.kind, self.settings, self.path)
-            else:
-                audit(self.settings, out=self.path, resume=True, engine=engine, progress=progress)
-        except StorageError:
-            raise
-        except AttriboundError as error:  # the others can still be made
-            return str(error)
-        return None
-
-
 class Runs:
-    """The runs of a plan in a folder; one serves all tables that need it.
+    """What is stored of a plan in a folder: ``KIND.parquet``, and ``KIND-maps.parquet``.
+
+    A block counts once its rows are there; its maps are stored before. So a process that
+    is killed loses the block in flight and nothing else.
 
     Args:
-        plan: what they are made of.
-        folder: where they are.
-        samples: at most so many in each; more can be added to those that are there.
+        plan: what is measured.
+        folder: where it is stored.
+        samples: at most so many of each kind; more can be added to those that are there.
     """
 
     def __init__(self, plan: Plan, folder: Path, samples: int | None = None) -> None:
@@ -67,25 +45,26 @@ class Runs:
         self.folder = folder
         self.samples = samples
         self._failures: dict[RunSpec, str] = {}
-        self._tables: dict[RunSpec, pa.Table | None] = {}
-
-    def blocks(self, spec: RunSpec) -> list[Block]:
-        """The runs that it is stored in."""
-        own = self.folder / spec.data / spec.model
-        return [
-            Block(own / f"{spec.kind}-{each.skip}-{each.skip + (each.limit or 0)}", spec, each)
-            for each in self.plan.blocks(spec, self.samples)
-        ]
+        self._stored: dict[str, StoredTable] = {}
+        self._indices: dict[str, dict[str, str]] = {}
 
     def table(self, spec: RunSpec) -> pa.Table | None:
         """The rows of a run so far; None if there are none, and :meth:`why` says why."""
-        if spec not in self._tables:
-            self._tables[spec] = self._read(spec)
-        return self._tables[spec]
+        by_kind: dict[str, list[str]] = {}
+        for portion in self._portions(spec):
+            if (key := self._key(portion)) is not None:
+                by_kind.setdefault(portion.kind, []).append(key)
+        found = [self._of(kind).rows(keys) for kind, keys in by_kind.items()]
+        return joined([rows for rows in found if rows is not None])
 
     def maps(self, spec: RunSpec) -> pa.Table | None:
-        """The maps that an audit kept so far; None if there is none."""
-        found = [run.maps() for run in self._audits(spec)]
+        """The maps that audits kept so far; None if there is none."""
+        found = [
+            rows
+            for portion in self._portions(spec)
+            if (key := self._key(portion)) is not None
+            if (rows := self._of(_maps(portion.kind)).rows([key])) is not None
+        ]
         return pa.concat_tables(found) if found else None
 
     def why(self, spec: RunSpec) -> str:
@@ -95,7 +74,7 @@ class Runs:
             return UNPLANNED if data is None or spec.model not in data.models else _LEFT_OUT
         if spec in self._failures:
             return self._failures[spec]
-        return _missing(self.plan.settings(spec)) or "not run yet"
+        return _missing(self._portions(spec)[0].settings) or _NOT_YET
 
     def complete(
         self,
@@ -104,70 +83,99 @@ class Runs:
         say: Callable[[str], None] = lambda _: None,
         progress: bool | Console = False,
     ) -> None:
-        """Make what is missing of these runs; what cannot be made is left with its reason.
+        """Make what is missing, the first block of every run before the second of any.
+
+        What cannot be made is left with its reason.
 
         Raises:
             StorageError: the system refused to write.
+            InputError: another process is at it.
         """
-        for spec in dict.fromkeys(specs):
-            if not self.plan.has(spec):
-                continue
-            reason = _missing(self.plan.settings(spec))
-            for block in self.blocks(spec):
-                if reason is None and not self._finished(block):
-                    say(f"{spec.name}: {block.settings.limit} samples")
-                    reason = block.make(engine, progress)
-            self._tables.pop(spec, None)
-            if reason is not None:
-                self._failures[spec] = reason
-                say(f"{spec.name}: {reason}")
+        wanted = [spec for spec in dict.fromkeys(specs) if self.plan.has(spec)]
+        with storing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = Lock(self.folder)
+        try:
+            for portion in self._breadth_first(wanted):
+                if portion.spec in self._failures or self._key(portion) is not None:
+                    continue
+                reason = _missing(portion.settings)
+                if reason is None:
+                    say(portion.name)
+                    reason = self._make(portion, engine, progress)
+                if reason is not None:
+                    self._failures[portion.spec] = reason
+                    say(f"{portion.spec.name}: {reason}")
+        finally:
+            lock.release()
 
-    def _finished(self, block: Block) -> bool:
-        if block.spec.kind in RECORDS:
-            return False  # cheap to ask again: it measures what is missing
-        found = self._audit(block)
-        return found is not None and found.finished
+    def _breadth_first(self, specs: Iterable[RunSpec]) -> Iterator[Portion]:
+        every = [portion for spec in specs for portion in self._portions(spec)]
+        return iter(sorted(every, key=lambda portion: portion.settings.skip))
 
-    def _read(self, spec: RunSpec) -> pa.Table | None:
-        if not self.plan.has(spec):
-            return None
-        if spec.kind in RECORDS:
-            found = [
-                rows
-                for block in self.blocks(spec)
-                if (rows := self._record(block)) is not None and rows.num_rows
-            ]
-        else:
-            found = [run.table() for run in self._audits(spec) if run.done()]
-        return pa.concat_tables(found) if found else None
+    def _make(
+        self, portion: Portion, engine: Engine | None, progress: bool | Console
+    ) -> str | None:
+        """Measure and store one block; None, or the reason why it could not be measured."""
+        try:
+            if portion.spec.part in RECORDS:
+                about, rows = measure_record(portion.spec.part, portion.settings)
+                maps = None
+            else:
+                run = ab.audit(portion.settings, engine=engine, progress=progress)
+                about, rows, maps = _about(run), run.rows(), run.maps()
+        except StorageError:
+            raise
+        except ab.AttriboundError as error:  # the others can still be made
+            return str(error)
+        about = {**about, "data_key": portion.spec.data, "model_key": portion.spec.model}
+        if maps is not None and maps.num_rows:
+            self._of(_maps(portion.kind)).append(about, maps)
+        self._of(portion.kind).append(about, rows)
+        return None
 
-    def _record(self, block: Block) -> pa.Table | None:
-        if not (block.path / RECORD).is_file():
-            return None
-        document, rows = read_record(block.path)
-        return rows if self._current(block, document["settings"], document["model"]) else None
+    def _portions(self, spec: RunSpec) -> tuple[Portion, ...]:
+        return self.plan.portions(spec, self.samples) if self.plan.has(spec) else ()
 
-    def _audits(self, spec: RunSpec) -> list[Run]:
-        blocks = self.blocks(spec) if self.plan.has(spec) else []
-        return [found for block in blocks if (found := self._audit(block)) is not None]
+    def _of(self, kind: str) -> StoredTable:
+        if kind not in self._stored:
+            self._stored[kind] = StoredTable(self.folder / f"{kind}.parquet")
+        return self._stored[kind]
 
-    def _audit(self, block: Block) -> Run | None:
-        if not is_run(block.path):
-            return None
-        found = Run.open(block.path)
-        known = found.manifest
-        return found if self._current(block, known.settings, known.model) else None
+    def _key(self, portion: Portion) -> str | None:
+        """Where this block is stored: of these settings, and of the weights that are there now."""
+        blocks = self._of(portion.kind).blocks
+        index = self._indices.setdefault(portion.kind, {})
+        for key in blocks.keys() - index.keys():
+            index[key] = _settings(blocks[key]["settings"])
+        wanted, digest = _settings(portion.settings.document()), _digest(portion.settings)
+        for key, about in blocks.items():
+            if index[key] == wanted and digest in (None, about["model"].get("sha256")):
+                return key
+        return None
 
-    def _current(self, block: Block, stored: Any, model: Any) -> bool:
-        """Whether a run is of this plan and of the weights that are there now."""
-        wanted = block.settings
-        # Where the weights lie may differ between machines; what they are is checked below.
-        same = {**dump_settings(wanted), "weights": None} == {**stored, "weights": None}
-        digest = _digest(wanted.model)
-        if same and digest in (None, model.get("sha256")):
-            return True
-        self._failures[block.spec] = f"{block.path} has other settings or weights: delete it"
-        return False
+
+def _about(run: ab.Run) -> dict[str, Any]:
+    known = run.manifest
+    document = {
+        "settings": known.settings,
+        "model": known.model,
+        "data": known.data,
+        "versions": known.versions,
+        "inputs": known.inputs,
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(document))
+    return plain
+
+
+def _settings(document: Mapping[str, Any]) -> str:
+    """As one text; of the weights only the name, for machines have them in other folders."""
+    weights = document["weights"] and Path(document["weights"]).name
+    return json.dumps({**document, "weights": weights}, sort_keys=True)
+
+
+def _maps(kind: str) -> str:
+    return f"{kind}-maps"
 
 
 def _missing(settings: AuditSettings) -> str | None:
@@ -175,18 +183,24 @@ def _missing(settings: AuditSettings) -> str | None:
     if settings.model.startswith(_ZOO):
         try:
             zoo.path(settings.model.removeprefix(_ZOO))
-        except InputError:
+        except ab.InputError:
             return "not there yet: make zoo"
     elif settings.weights is not None and not Path(settings.weights).is_file():
         return f"weights are not there: {Path(settings.weights).name}"
     return None
 
 
-def _digest(model: str) -> str | None:
-    """The checksum that a model of the zoo has now; None if it is not there, or no such model."""
-    if not model.startswith(_ZOO):
-        return None
-    try:
-        return zoo.card(model.removeprefix(_ZOO)).weights.sha256
-    except InputError:
-        return None
+def _digest(settings: AuditSettings) -> str | None:
+    """The checksum that the weights have now; None if they are not there, or have no file."""
+    if settings.model.startswith(_ZOO):
+        try:
+            return zoo.card(settings.model.removeprefix(_ZOO)).weights.sha256
+        except ab.InputError:
+            return None
+    file = None if settings.weights is None else Path(settings.weights)
+    return None if file is None or not file.is_file() else _sha256(file, file.stat().st_mtime_ns)
+
+
+@cache
+def _sha256(file: Path, changed: int) -> str:  # noqa: ARG001 - a changed file is another
+    return sha256_of(file)

@@ -1,7 +1,8 @@
 """The smallest run of the paper, held against the relations in ``expectation.json``.
 
-``python paper/small.py [FOLDER]``, a minute or two; exit code 1 if a relation is broken. Relations
-are orderings, verdicts and zero violations, not digits: those differ between machines.
+``python -m reproduction.paper.small [FOLDER]``, a minute or two; exit code 1 if a relation does not
+hold. Relations are orderings, verdicts and zero violations, not digits: those differ between
+machines.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def observed(runs: Runs) -> dict[str, Any]:
     }
 
 
-def broken(expected: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
+def violated(expected: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
     """Every expected relation that is not there, in words."""
     for name, verdict in expected["verdicts"].items():
         if found["verdicts"].get(name) != verdict:
@@ -55,12 +56,12 @@ def broken(expected: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
 
 def main(folder: Path) -> int:
     """Run, compare, print."""
-    runs = Runs(Plan.read(HERE / "small.toml"), folder / "runs")
+    runs = Runs(Plan.read(HERE / "small.toml"), folder / "stored")
     items = [*TABLES.values(), VERDICTS]
     runs.complete((spec for item in items for spec in item.needs), say=_say)
     for item in items:
         item.make(runs, folder / "results")
-    faults = list(broken(json.loads(EXPECTATION.read_text()), observed(runs)))
+    faults = list(violated(json.loads(EXPECTATION.read_text()), observed(runs)))
     _say("\n".join(faults) or "all relations hold")
     return 1 if faults else 0
 

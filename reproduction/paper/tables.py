@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from attribound.auditing.settings import IFIASettings, PGDSettings
-from reproduction.paper.grid import Block, Column, Grid, Group, Row
+from attribound.attacks import IFIA, PGD, Attack, OnlyIn, Repeated
+from reproduction.paper.grid import Column, Columns, Grid, Line, Lines
 from reproduction.paper.items import DATA, METHODS, MODELS, Item, RunSpec
 from reproduction.paper.lookup import Place, Protocol, models_of, numbers, title_of
 from reproduction.paper.numbers import Numbers
@@ -17,14 +17,14 @@ from reproduction.paper.values import RADII, printed
 
 _ATTACK = Column("attack", "T̂_e", r"$\widehat{T}_e$")
 _BOUND = Column("bound", "T_e", "$T_e$")
-_OUTSIDE = replace(_BOUND, bracket="outside")
+_EXCEEDED = replace(_BOUND, bracket="exceeded")
 _ADJUSTED = Column("adjusted", "T'_e", "$T'_e$")
 _TURNED = Column("attack_degrees", "T̂_c°", r"$\widehat{T}_c$($\deg$)")
 _ANGLE = Column("bound_degrees", "T_c°", r"$T_c$($\deg$)")
 _AGGREGATE = Column("aggregate_degrees", "T_c° of means", r"$\bar T_c$($\deg$)")
 _KENDALL = Column("kendall", "Kendall", "Kendall")
-_SEARCHED = Column("mean_value", "mean-value", "mean-value", bracket="outside_mean_value")
-L2 = (_ATTACK, _OUTSIDE, _ADJUSTED, _TURNED, _ANGLE)
+_SEARCHED = Column("mean_value", "mean-value", "mean-value", bracket="exceeded_mean_value")
+L2 = (_ATTACK, _EXCEEDED, _ADJUSTED, _TURNED, _ANGLE)
 LINF = (_ATTACK, _BOUND, _TURNED, _ANGLE)
 
 _NORMS = {"l2": "l2", "linf": "l∞"}
@@ -51,33 +51,33 @@ _CUBE = (
 )
 
 
-def _row(runs: Runs, table: str, places: list[Place], model: str, protocol: Protocol) -> Row:
+def _row(runs: Runs, table: str, places: list[Place], model: str, protocol: Protocol) -> Line:
     """One model, with a group of columns for each place."""
     label = table not in ("table2", "table6")
     found = [numbers(runs, place, model, protocol, label=label) for place in places]
     theirs = tuple(printed(table, place.key, model) for place in places)
     reasons = {reason for _, reason in found if reason}
-    return Row(title_of(model), tuple(own for own, _ in found), theirs, "; ".join(sorted(reasons)))
+    return Line(title_of(model), tuple(own for own, _ in found), theirs, "; ".join(sorted(reasons)))
 
 
-def _shown(row: Row) -> bool:
+def _shown(row: Line) -> bool:
     """A row that the paper or we have numbers for, or could have."""
     return any(row.paper) or row.reason != UNPLANNED
 
 
 def _models(
     runs: Runs, table: str, places: list[Place], protocol: Protocol, *, first: int = 0
-) -> tuple[Row, ...]:
+) -> tuple[Line, ...]:
     models = models_of(runs.plan, places[0].data)[first:]
     rows = (_row(runs, table, places, model, protocol) for model in models)
     return tuple(row for row in rows if _shown(row))
 
 
 def _with_ours(columns: tuple[Column, ...], protocol: Protocol) -> tuple[Column, ...]:
-    """Under our attacks every bound has its share of samples outside, and there is one more."""
+    """Under our attacks every bound has its share of samples beyond it, and there is one more."""
     if protocol == "paper":
         return columns
-    shared = {"bound": "outside", "adjusted": "outside_adjusted"}
+    shared = {"bound": "exceeded", "adjusted": "exceeded_adjusted"}
     own = tuple(
         replace(column, bracket=shared.get(column.key, column.bracket)) for column in columns
     )
@@ -88,22 +88,22 @@ def _without_label(table: str, title: str, runs: Runs, protocol: Protocol) -> Gr
     """Tables 2 and 6: three attributions on CIFAR-10."""
     columns = (_ATTACK, _BOUND, _ADJUSTED, _TURNED, _ANGLE)
     short = tuple(replace(column, digits=2) for column in _with_ours(columns, protocol))
-    groups = tuple(Group(name, short) for name in _METHODS.values())
+    groups = tuple(Columns(name, short) for name in _METHODS.values())
     blocks = []
     for norm in ("l2", "linf"):
         places = [Place("cifar10", norm, "0.1", attribution) for attribution in _METHODS]
         if table == "table2":
             row = _row(runs, table, places, "trades-igr", protocol)
-            rows: tuple[Row, ...] = (replace(row, title=f"{_NORMS[norm]}"),)
+            rows: tuple[Line, ...] = (replace(row, title=f"{_NORMS[norm]}"),)
         else:
             rows = tuple(
                 row
                 for row in _models(runs, table, places, protocol)
                 if row.title != METHODS["trades-igr"]
             )
-        blocks.append(Block(_NORMS[norm], groups, rows))
+        blocks.append(Lines(_NORMS[norm], groups, rows))
     if table == "table2":
-        blocks = [Block("", groups, tuple(row for block in blocks for row in block.rows))]
+        blocks = [Lines("", groups, tuple(row for block in blocks for row in block.rows))]
     notes = (
         (
             "Without label constraint, ε = 0.1 for both norms. The paper's main text says 0.25 for "
@@ -121,8 +121,8 @@ def _one_radius(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
     for data, name in DATA.items():
         epsilon = "0.1" if data == "cifar10" else "0.05"
         rows = _models(runs, table, [Place(data, norm, epsilon)], protocol)
-        group = Group("", _with_ours(columns, protocol))
-        blocks.append(Block(f"{name}, ε = {epsilon}", (group,), rows))
+        group = Columns("", _with_ours(columns, protocol))
+        blocks.append(Lines(f"{name}, ε = {epsilon}", (group,), rows))
     notes = (_LABEL, _ANGLES, *((_CUBE, _STILL) if norm == "linf" else ()), _SCALE)
     if table == "table3":
         notes += ("AdvAAT and ART of MNIST are swapped between the paper's Tables 3 and 7.",)
@@ -137,8 +137,8 @@ def _two_radii(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
     for data, name in DATA.items():
         radii = RADII[data][norm][shown]
         places = [Place(data, norm, epsilon) for epsilon in radii]
-        groups = tuple(Group(f"ε = {text}", _with_ours(columns, protocol)) for text in radii)
-        blocks.append(Block(name, groups, _models(runs, table, places, protocol)))
+        groups = tuple(Columns(f"ε = {text}", _with_ours(columns, protocol)) for text in radii)
+        blocks.append(Lines(name, groups, _models(runs, table, places, protocol)))
     notes: tuple[str, ...] = (_LABEL, *((_CUBE, _STILL) if norm == "linf" else ()))
     if norm == "l2":
         notes += (
@@ -156,13 +156,13 @@ def _gaps(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
     blocks = []
     for norm in ("l2", "linf"):
         groups = tuple(
-            Group(name, tuple(Column(e, e, e) for e in RADII[data][norm]))
+            Columns(name, tuple(Column(e, e, e) for e in RADII[data][norm]))
             for data, name in DATA.items()
         )
         models = (*METHODS, *sorted(extras))
         rows = (_gap_row(runs, table, norm, model, protocol) for model in models)
         shown = tuple(row for row in rows if any(row.ours) or any(row.paper) or row.reason)
-        blocks.append(Block(f"{_NORMS[norm]}, ε =", groups, shown))
+        blocks.append(Lines(f"{_NORMS[norm]}, ε =", groups, shown))
     notes = (
         (
             "The least T'_e - T̂_e (l2) or T_e - T̂_e (l∞) over samples; below zero a bound was "
@@ -173,7 +173,7 @@ def _gaps(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
     return Grid(table, title, tuple(blocks), notes)
 
 
-def _gap_row(runs: Runs, table: str, norm: str, model: str, protocol: Protocol) -> Row:
+def _gap_row(runs: Runs, table: str, norm: str, model: str, protocol: Protocol) -> Line:
     """One model: for each data set the gaps by radius."""
     key = "gap_adjusted" if norm == "l2" else "gap"
     ours: list[Numbers] = []
@@ -190,7 +190,7 @@ def _gap_row(runs: Runs, table: str, norm: str, model: str, protocol: Protocol) 
         ours.append(own)
         theirs.append({p.epsilon: v["gap"] for p in places if (v := printed(table, p.key, model))})
     reason = "; ".join(f"{', '.join(names)} {why}" for why, names in sorted(reasons.items()))
-    return Row(title_of(model), tuple(ours), tuple(theirs), reason)
+    return Line(title_of(model), tuple(ours), tuple(theirs), reason)
 
 
 def _large_images(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
@@ -198,10 +198,10 @@ def _large_images(table: str, title: str, runs: Runs, protocol: Protocol) -> Gri
     data = "flowers17" if table == "table9" else "imagenet"
     places = [Place(data, "l2", "0.1"), Place(data, "linf", "8/255")]
     groups = tuple(
-        Group(f"{_NORMS[norm]}, ε = {epsilon}", _with_ours(columns, protocol))
+        Columns(f"{_NORMS[norm]}, ε = {epsilon}", _with_ours(columns, protocol))
         for norm, epsilon, columns in (("l2", "0.1", L2), ("linf", "8/255", LINF))
     )
-    block = Block("", groups, _models(runs, table, places, protocol))
+    block = Lines("", groups, _models(runs, table, places, protocol))
     return Grid(table, title, (block,), (_LABEL, _CUBE, _STILL))
 
 
@@ -233,18 +233,30 @@ def grid(table: str, runs: Runs, protocol: Protocol) -> Grid:
 
 def _protocol(plan: Plan) -> str:
     """How the numbers of a table with the paper's attacks were made, from the plan itself."""
-    spec = next(spec for data in plan.data for spec in plan.of_data(data, ("paper",)))
-    attacks = plan.settings(spec).attacks or {}
-    made = []
-    for attack in attacks.values():
-        if isinstance(attack, PGDSettings):
-            made.append(f"{attack.repeats} repeats of PGD-{attack.steps} (l2)")
-        elif isinstance(attack, IFIASettings):
-            made.append(f"{attack.repeats} repeats of {attack.steps} steps of IFIA (l∞)")
+    specs = [spec for data in plan.data for spec in plan.of_data(data, ("paper",))]
+    settings = [plan.settings(specs[0], kind) for kind in plan.kinds_of(specs[0])]
+    made = [_described(a) for each in settings for a in (each.attacks or {}).values()]
     return (
-        "Each number is ours, with the paper's in parentheses; n are our samples. T̂ are means over "
+        "Each number is ours, with the paper's in parentheses; n are our samples, those "
+        "attacked before those with a bound where these are more. T̂ are means over "
         f"{' or '.join(sorted(made, reverse=True))}, brackets the share of repeats beyond T_e."
     )
+
+
+def _described(attack: Attack) -> str:
+    """An attack of the paper in words."""
+    where = ""
+    if isinstance(attack, OnlyIn):
+        where, attack = f" ({', '.join(_NORMS[norm] for norm in attack.balls)})", attack.attack
+    times = 1
+    if isinstance(attack, Repeated):
+        times, attack = attack.times, attack.attack
+    how = type(attack).__name__
+    if isinstance(attack, PGD):
+        how = f"PGD-{attack.steps}"
+    elif isinstance(attack, IFIA):
+        how = f"{attack.steps} steps of IFIA"
+    return f"{times} repeats of {how}{where}"
 
 
 def _needs(table: str) -> tuple[RunSpec, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 #: By table, then ``data/norm/epsilon/attribution``, then model, then column. Per cents of
-#: Tables 3, 9 and 10 are ``outside``. ``tests/report/paper`` reads them out of the paper again.
+#: Tables 3, 9 and 10 are ``exceeded``. Tests read all of it out of the paper again.
 FILE = Path(__file__).with_name("paper_values.json")
 #: Radii as printed, by data and norm. Two are at odds with the paper's own numbers, which are
 #: linear in the radius: l2 0.2 (0.15 by T_e, 0.2 by T_c) and l2 0.3 of CIFAR-10 (0.5).

@@ -18,7 +18,7 @@ from reproduction.paper.judging import (
     FAILS,
     HERE,
     HOLDS,
-    Verdict,
+    PaperVerdict,
     cells,
     joined,
     judged,
@@ -33,71 +33,72 @@ from reproduction.paper.values import RADII, printed, radius
 _NEGLIGIBLE = 0.1
 
 
-def outside_first_order(runs: Runs, protocol: Protocol) -> Verdict:
-    """Table 3: few attacked attributions are outside T_e."""
+def first_order_exceeded(runs: Runs, protocol: Protocol) -> PaperVerdict:
+    """Table 3: few attacked attributions exceed T_e."""
     table = {
         share
         for data in DATA
         for epsilon in RADII[data]["l2"]
         for model in METHODS
-        if (share := printed("table3", f"{data}/l2/{epsilon}/ig", model).get("outside")) is not None
+        if (share := printed("table3", f"{data}/l2/{epsilon}/ig", model).get("exceeded"))
+        is not None
     }
     most = max(table)
     found = cells(runs, "l2", protocol)
-    shares = {cell.where: cell["outside"] for cell in found if cell["outside"] >= 0}
+    shares = {cell.where: cell["exceeded"] for cell in found if cell["exceeded"] >= 0}
     over = [where for where, share in shares.items() if share > most]
     worst = max(shares, key=lambda where: shares[where], default="")
     text = (
-        f"{len(over)} of {len(shares)} cells have more than {most:g} % outside; on average "
+        f"{len(over)} of {len(shares)} cells have more than {most:g} % that exceed it; on average "
         f"{mean(shares.values()):.1f} %, at most {shares.get(worst, 0):.1f} % ({worst})"
     )
-    claim = f"In l2, at most {most:g} % of the attacked attributions are outside T_e"
+    claim = f"In l2, at most {most:g} % of the attacked attributions exceed T_e"
     found_here = (FAILS if over else HOLDS, text, shares)
-    return judged("outside-first-order", claim, protocol, len(shares), found_here)
+    return judged("first-order-exceeded", claim, protocol, len(shares), found_here)
 
 
-def _nothing_outside(
+def _nothing_exceeded(
     runs: Runs, protocol: Protocol, key: str, *norms: str
 ) -> tuple[int, tuple[str, str, Any]]:
     everywhere = [cell for norm in norms for cell in cells(runs, norm, protocol)]
     found = [cell for cell in everywhere if cell[key] >= 0]
     samples = sum(int(cell["n"]) for cell in found)
-    broken = {cell.where: cell[key] for cell in found if cell[key] > 0}
-    worst = max(broken, key=lambda where: broken[where], default="")
+    exceeded = {cell.where: cell[key] for cell in found if cell[key] > 0}
+    worst = max(exceeded, key=lambda where: exceeded[where], default="")
     text = (
-        f"exceeded in {len(broken)} of {len(found)} cells, at worst for {broken[worst]:.1f} % "
+        f"exceeded in {len(exceeded)} of {len(found)} cells, at worst for {exceeded[worst]:.1f} % "
         f"({worst})"
-        if broken
+        if exceeded
         else f"never exceeded in {len(found)} cells"
     )
-    return samples, (FAILS if broken else HERE, text, broken)
+    return samples, (FAILS if exceeded else HERE, text, exceeded)
 
 
-def adjusted_bounds_all(runs: Runs, protocol: Protocol) -> Verdict:
+def adjusted_bounds_all(runs: Runs, protocol: Protocol) -> PaperVerdict:
     """Section 5.2: T'_e bounds all."""
-    n, found_here = _nothing_outside(runs, protocol, "outside_adjusted", "l2")
+    n, found_here = _nothing_exceeded(runs, protocol, "exceeded_adjusted", "l2")
     claim = "In l2, T'_e bounds all attacked attributions"
     return judged("adjusted-bounds-all", claim, protocol, n, found_here)
 
 
-def cube_bounds_all(runs: Runs, protocol: Protocol) -> Verdict:
+def cube_bounds_all(runs: Runs, protocol: Protocol) -> PaperVerdict:
     """Section 5.3: no outlier in the cube."""
-    key = "outside_samples" if protocol == "paper" else "outside"
-    n, found_here = _nothing_outside(runs, protocol, key, "linf")
-    claim = "In l∞, no attacked attribution is outside T_e"
+    key = "exceeded_samples" if protocol == "paper" else "exceeded"
+    n, found_here = _nothing_exceeded(runs, protocol, key, "linf")
+    claim = "In l∞, no attacked attribution exceeds T_e"
     return judged("cube-bounds-all", claim, protocol, n, found_here)
 
 
-def mean_value_bounds_all(runs: Runs) -> Verdict:
+def mean_value_bounds_all(runs: Runs) -> PaperVerdict:
     """Ours, and searched for: it may be missed, and then this says so."""
-    n, found_here = _nothing_outside(runs, "strong", "outside_mean_value", "l2", "linf")
+    n, found_here = _nothing_exceeded(runs, "strong", "exceeded_mean_value", "l2", "linf")
     claim = "(Not the paper's:) our mean-value bound bounds all attacked attributions"
     return judged("mean-value-bounds-all", claim, "strong", n, found_here)
 
 
-def means_are_below(runs: Runs, protocol: Protocol) -> Verdict:
+def means_are_below(runs: Runs, protocol: Protocol) -> PaperVerdict:
     """The hats are below the bounds, for distances and angles."""
-    broken, count = [], 0
+    exceeded, count = [], 0
     for norm, bound in (("l2", "adjusted"), ("linf", "bound")):
         for cell in cells(runs, norm, protocol):
             for attack, limit in (("attack", bound), ("attack_degrees", "bound_degrees")):
@@ -108,14 +109,16 @@ def means_are_below(runs: Runs, protocol: Protocol) -> Verdict:
                     continue
                 count += 1
                 if cell[attack] >= cell[limit]:
-                    broken.append(f"{cell.where}, {attack}")
-    text = f"{len(broken)} of {count} means are above" + (f": {broken[0]}" if broken else "")
+                    exceeded.append(f"{cell.where}, {attack}")
+    text = f"{len(exceeded)} of {count} means exceed the bound" + (
+        f": {exceeded[0]}" if exceeded else ""
+    )
     claim = "For every data set, model and radius the mean T̂ is below the mean bound"
-    found_here = (FAILS if broken else HOLDS, text, broken)
+    found_here = (FAILS if exceeded else HOLDS, text, exceeded)
     return judged("means-are-below", claim, protocol, count, found_here)
 
 
-def cube_to_ball(runs: Runs) -> Verdict:
+def cube_to_ball(runs: Runs) -> PaperVerdict:
     """(T_inf / T_2)^2 at equal radii, which is sum |P| / lambda_max."""
     found: dict[str, Any] = {}
     everywhere = [cell for norm in ("l2", "linf") for cell in cells(runs, norm, "paper")]
@@ -137,7 +140,7 @@ def cube_to_ball(runs: Runs) -> Verdict:
             }
         )
         found[data] = {"ours": ours, "paper": theirs}
-    outside = [
+    others = [
         f"{data}/{model} {value:.0f}"
         for data, both in found.items()
         for model, value in both["ours"].items()
@@ -149,11 +152,11 @@ def cube_to_ball(runs: Runs) -> Verdict:
     )
     n = sum(len(both["ours"]) for both in found.values())
     claim = "(T_∞ / T_2)² at equal radii is in the range of the paper's tables"
-    found_here = (FAILS if outside else HOLDS, text, found)
+    found_here = (FAILS if others else HOLDS, text, found)
     return judged("cube-to-ball", claim, "", n, found_here)
 
 
-def diagonal(runs: Runs) -> Verdict:
+def diagonal(runs: Runs) -> PaperVerdict:
     """Appendix C: the gradient of IG is diagonally dominant, and so P."""
     rows = list(records(runs, "jacobian"))
     shares = {
@@ -173,7 +176,7 @@ def diagonal(runs: Runs) -> Verdict:
     return judged("diagonal", claim, "", n, (HERE if whole else FAILS, text, means))
 
 
-def tighter_than_corollary(runs: Runs) -> Verdict:
+def tighter_than_corollary(runs: Runs) -> PaperVerdict:
     """Theorem 2 against Corollary 1 and our certificate."""
     rows = list(records(runs, "jacobian"))
     ratios = joined(rows, lambda t: column(t, "corollary_1") / column(t, "theorem_2"))
@@ -188,7 +191,7 @@ def tighter_than_corollary(runs: Runs) -> Verdict:
     return judged("tighter-than-corollary", claim, "", n, found_here)
 
 
-def negligible_remainder(runs: Runs, by: str) -> Verdict:
+def negligible_remainder(runs: Runs, by: str) -> PaperVerdict:
     """Appendix B: eta is negligible; it is to be compared with the deviation."""
     rows = [each.filter(pc.equal(each["by"], by)) for each in records(runs, "eta")]
     of_deviation = joined(rows, lambda t: column(t, "eta") / column(t, "deviation"))
@@ -197,21 +200,21 @@ def negligible_remainder(runs: Runs, by: str) -> Verdict:
     median = float(np.median(of_deviation)) if n else 0.0
     share = float((of_deviation > _NEGLIGIBLE).mean()) if n else 0.0
     text = (
-        f"the median of η / deviation is {median:.2f}, above {_NEGLIGIBLE} at {share:.0%} of {n} "
+        f"the median of η / deviation is {median:.2f}, over {_NEGLIGIBLE} at {share:.0%} of {n} "
         f"points; of η / ‖g‖, which the paper looks at, {np.median(of_norm) if n else 0:.3f}"
     )
     claim = "What linearisation leaves out, η, is negligible"
     attacks = "paper" if by == "random" else "strong"
-    values = {"median": median, "above": share}
+    values = {"median": median, "larger": share}
     found_here = (HOLDS if median <= _NEGLIGIBLE else FAILS, text, values)
     return judged("negligible-remainder", claim, attacks, n, found_here)
 
 
-def verdicts(runs: Runs) -> list[Verdict]:
+def verdicts(runs: Runs) -> list[PaperVerdict]:
     """All claims, in the paper's order, under its attacks and ours."""
     protocols: tuple[Protocol, ...] = ("paper", "strong")
     both = (
-        outside_first_order,
+        first_order_exceeded,
         adjusted_bounds_all,
         cube_bounds_all,
         means_are_below,

@@ -10,8 +10,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from attribound.basics.packages import package
-from attribound.basics.whole_files import store_whole, storing
+from attribound.basics import package, store_whole, storing
 from reproduction.paper.items import METHODS
 
 if TYPE_CHECKING:

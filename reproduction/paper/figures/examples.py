@@ -23,7 +23,6 @@ from reproduction.paper.figures.drawing import (
     styled,
     title_of,
 )
-from attribound.report.pictures import map_scale, value_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +40,7 @@ _METHODS = {
 }
 _COLOURS = "magma"
 _CELL = 0.9  # inches
+_SATURATED = 99.5  # per cent of the entries are darker
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +90,28 @@ def choose(maps: Mapping[str, pa.Table]) -> Examples:
     return found
 
 
+def value_range(values: Array) -> tuple[float, float]:
+    """From 0 to 1 if an input keeps to it, otherwise from the least to the largest value."""
+    low, high = float(values.min()), float(values.max())
+    if low >= 0 and high <= 1:
+        return 0.0, 1.0
+    return (low, high) if high > low else (low, low + 1)
+
+
+def map_scale(*maps: Array) -> float:
+    """The size at which colours saturate, so that single pixels don't darken the rest."""
+    sizes = np.concatenate([values.ravel() for values in maps])
+    return float(np.percentile(sizes, _SATURATED)) or float(sizes.max()) or 1.0
+
+
 def _example(row: Mapping[str, Any]) -> Example:
-    shape = tuple(row["shape"])
+    shapes = {
+        "input": row["shape"],
+        "clean_map": row["map_shape"],
+        "attacked_map": row["map_shape"],
+    }
     x, clean, attacked = (
-        np.asarray(row[name], dtype=np.float64).reshape(shape)
-        for name in ("input", "clean_map", "attacked_map")
+        np.asarray(row[name], dtype=np.float64).reshape(shape) for name, shape in shapes.items()
     )
     return Example(row["sample"], x, clean, attacked)
 

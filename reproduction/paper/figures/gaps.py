@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from attribound.auditing import Cell
 from reproduction.paper.figures.drawing import (
     BLUE,
     GREY,
@@ -22,7 +21,7 @@ from reproduction.paper.figures.drawing import (
     styled,
     title_of,
 )
-from reproduction.paper.numbers import Values, column
+from reproduction.paper.numbers import Values, measured
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +32,7 @@ _BINS = 24
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """T_e minus the furthest deviation of each sample; below zero the bound was broken.
+    """T_e minus the furthest deviation of each sample; below zero the bound was exceeded.
 
     Attributes:
         paper: by the paper's attack.
@@ -46,21 +45,21 @@ class Gaps:
     unbounded: int = 0
 
 
-def gaps_of(paper: pa.Table, strong: pa.Table | None) -> Gaps:
+def gaps_of(paper: Cell, strong: Cell | None) -> Gaps:
     """The gaps of one model in one ball, both to the bound of the run with the paper's attack.
 
     Args:
-        paper: rows of one attribution and ball; ``first_order`` and ``attack`` are used.
+        paper: the first-order bound and the strongest attack are used.
         strong: the same under our attacks; None if there are none.
     """
-    fine = paper.filter(pc.is_null(paper["error"]))
-    bound, attack = column(fine, "first_order"), column(fine, "attack")
+    fine = measured(paper)
+    bound, attack = fine.bound("first_order"), fine.strongest("deviation")
     attack = np.where(attack > 0, attack, np.nan)  # IFIA stays where it finds nothing
     finite = np.isfinite(bound)
-    by_sample = dict(zip(fine["sample"].to_pylist(), bound, strict=True))
+    by_sample = dict(zip(fine.samples, bound, strict=True))
     far: list[float] = []
     if strong is not None:
-        rows = zip(strong["sample"].to_pylist(), column(strong, "attack"), strict=True)
+        rows = zip(strong.samples, strong.strongest("deviation"), strict=True)
         far = [by_sample[sample] - value for sample, value in rows if sample in by_sample]
     reached = np.array(far)
     return Gaps(
@@ -97,20 +96,20 @@ def _panel(axes: Axes, gaps: Gaps) -> None:
     width = (both.max() - both.min()) / _BINS or 1.0
     ends = int(np.floor(both.min() / width)), int(np.ceil(both.max() / width))
     edges = [width * i for i in range(ends[0], ends[1] + 1)]
-    broken = []
+    exceeded = []
     if len(gaps.paper):
         axes.hist(gaps.paper, edges, color=BLUE, alpha=0.55, label="the paper's attack")
-        broken.append(_broken(gaps.paper, "paper"))
+        exceeded.append(_exceeded(gaps.paper, "paper"))
     if len(gaps.strong):
         axes.hist(gaps.strong, edges, histtype="step", color=RED, label="our strongest attack")
-        broken.append(_broken(gaps.strong, "ours"))
+        exceeded.append(_exceeded(gaps.strong, "ours"))
     axes.axvline(0, color=GREY, linestyle="--", linewidth=0.8)
-    axes.set_xlabel(f"$T_e$ - deviation   [{', '.join(broken)}]", fontsize=7)
+    axes.set_xlabel(f"$T_e$ - deviation   [{', '.join(exceeded)}]", fontsize=7)
     axes.locator_params(axis="x", nbins=5)
     axes.locator_params(axis="y", nbins=4, integer=True)
 
 
-def _broken(gaps: Values, name: str) -> str:
+def _exceeded(gaps: Values, name: str) -> str:
     return f"{name} {int((gaps < 0).sum())}/{len(gaps)}"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attribound.basics.packages import package
+from attribound.basics import package
 from reproduction.paper.figures.drawing import PAGE, blank, note, nothing, styled
 from reproduction.paper.figures.jacobian import DenseJacobian, Matrix
 

@@ -12,13 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attribound.attacks import AttributionAscent
-from attribound.attributions import Attribution, IntegratedGradients
-from attribound.balls import L2Ball
-from attribound.basics.errors import InputError
-from attribound.bounding.first_order import first_order
-from attribound.bounding.mean_value import mean_value_bound
-from attribound.models import MLP
+import attribound as ab
 from reproduction.paper.figures.drawing import (
     BLUE,
     GREEN,
@@ -75,7 +69,7 @@ class Illustration:
         return float(np.linalg.norm(self.worst - self.value))
 
 
-def illustrate(attribution: Attribution, x: Tensor, epsilon: float) -> Illustration:
+def illustrate(attribution: ab.Attribution, x: Tensor, epsilon: float) -> Illustration:
     """Compute the ball around ``x``, its image, its linearised image and the bounds.
 
     The bound is first-order: the image may leave it, and then the figure shows that.
@@ -89,13 +83,14 @@ def illustrate(attribution: Attribution, x: Tensor, epsilon: float) -> Illustrat
         InputError: ``x`` is not one point of the plane.
     """
     if x.shape != (1, 2):
-        raise InputError(
+        raise ab.InputError(
             "x", expected="shape (1, 2)", got=str(tuple(x.shape)), remedy="give one point"
         )
-    ball = L2Ball(epsilon)
+    ball = ab.L2Ball(epsilon)
     at_x = attribution.linearize(x)
-    found = first_order(attribution, x, ball, at_x.target)
-    attack = AttributionAscent()(attribution, x, ball, at_x.target)
+    found = ab.bound(attribution, x, ball, at_x.target)
+    attack = ab.attacks.AttributionAscent()(attribution, x, ball, at_x.target)
+    searched = ab.bound(attribution, x, ball, at_x.target, claim="mean_value")
     turn = torch.linspace(0, 2 * math.pi, _ANGLES, dtype=x.dtype)
     circle = epsilon * torch.stack([turn.cos(), turn.sin()], dim=1)
     columns = torch.stack([at_x.jacobian.matvec(unit[None])[0] for unit in torch.eye(2).to(x)], 1)
@@ -115,7 +110,7 @@ def illustrate(attribution: Attribution, x: Tensor, epsilon: float) -> Illustrat
         worst=_points(attribution(x + attack.delta, at_x.target)[0]),
         bound=float(found.euclidean[0]),
         degrees=float(found.degrees[0]),
-        searched=float(mean_value_bound(attribution, x, ball, at_x.target).euclidean[0]),
+        searched=float(searched.euclidean[0]),
     )
 
 
@@ -134,7 +129,7 @@ def moons_network(seed: int = 0, steps: int = 120) -> nn.Module:
     x, labels = two_moons(seed=seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = MLP(2, (16, 16), 2, lambda: nn.Softplus(beta=5)).double()
+        model = ab.models.MLP(2, (16, 16), 2, lambda: nn.Softplus(beta=5)).double()
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(steps):
         optimiser.zero_grad()
@@ -146,7 +141,7 @@ def moons_network(seed: int = 0, steps: int = 120) -> nn.Module:
 
 def standard(epsilon: float = 0.25) -> Illustration:
     """The illustration of the paper's figure: integrated gradients of a point of the moons."""
-    attribution = IntegratedGradients(moons_network())
+    attribution = ab.IntegratedGradients(moons_network())
     return illustrate(attribution, torch.tensor([[1.5, 0.6]], dtype=torch.float64), epsilon)
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribound.basics.errors import AttriboundError
-from attribound.basics.whole_files import StorageError
+from attribound import AttriboundError
+from attribound.basics import StorageError
 from reproduction.paper.figures.drawing import plain, save, title_of
 from reproduction.paper.figures.examples import choose, draw_examples
 from reproduction.paper.figures.gaps import Gaps, draw_gaps, gaps_of
@@ -22,7 +22,7 @@ from reproduction.paper.figures.kendall import DataSet, draw_kendall
 from reproduction.paper.figures.remainder import draw_remainders
 from reproduction.paper.items import DATA, METHODS, MODELS, Item, RunSpec
 from reproduction.paper.lookup import Place, models_of, no_radius, numbers
-from reproduction.paper.numbers import Numbers, rows_of
+from reproduction.paper.numbers import Numbers, cell_of
 from reproduction.paper.runs import UNPLANNED, Runs
 from reproduction.paper.values import RADII, radius
 
@@ -94,11 +94,11 @@ def gaps(runs: Runs, data: str, norm: str) -> Figure:
             _leave_out(missing, model, runs.why(RunSpec(data, model, "paper")))
             continue
         place = ("ig", norm, radius(ball))
-        theirs = rows_of(paper, *place)
-        if not theirs.num_rows:
+        theirs = cell_of(paper, *place)
+        if theirs is None:
             _leave_out(missing, model, no_radius(ball))
             continue
-        found[model] = gaps_of(theirs, None if strong is None else rows_of(strong, *place))
+        found[model] = gaps_of(theirs, None if strong is None else cell_of(strong, *place))
     return draw_gaps(f"{DATA[data]}, {NORMS[norm]}, ε = {ball}", found, missing)
 
 
@@ -112,9 +112,9 @@ def jacobian(runs: Runs, data: str) -> tuple[str, DenseJacobian | None]:
         spec = RunSpec(data, model, "jacobian")
         if not runs.plan.has(spec):
             continue
-        path = runs.folder / data / model / "heatmap.parquet"
+        path = runs.folder / "heatmaps" / data / f"{model}.parquet"
         try:
-            found = stored_jacobian(runs.plan.settings(spec, 1), path)
+            found = stored_jacobian(runs.plan.settings(spec, most=1), path)
         except StorageError:
             raise
         except AttriboundError:  # the others can still be drawn
@@ -140,7 +140,7 @@ def full(runs: Runs, data: str) -> Figure:
 
 def _in_ball(maps: pa.Table, norm: str, epsilon: float) -> pa.Table:
     near = pc.less(pc.abs(pc.subtract(maps["epsilon"], epsilon)), _CLOSE)
-    return maps.filter(pc.and_(pc.equal(maps["norm"], norm), near))
+    return maps.filter(pc.and_(pc.equal(maps["ball"], norm), near))
 
 
 def _leave_out(missing: dict[str, str], model: str, reason: str) -> None:

@@ -12,18 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from attribound.attributions import Attribution
-from attribound.auditing.audited import samples_of
-from attribound.auditing.measure import Batch
-from attribound.auditing.protocols import complete
-from attribound.auditing.settings import AuditSettings, dump_settings
-from attribound.auditing.subject import Subject
-from attribound.basics.errors import InputError
-from attribound.basics.whole_files import store_whole, storing
-from attribound.bounding.first_order.dense_limit import matrices
+from attribound import InputError
+from attribound.auditing import AuditSettings
+from attribound.basics import store_whole, storing
+from attribound.operators import dense
+from reproduction.paper.records import MeasuredModel
 
 Matrix = NDArray[np.float32]
-_ABOUT = b"attribound.jacobian"
+_ABOUT = b"reproduction.jacobian"
+_AT_ONCE = 12  # columns in one product
 _SCHEMA = pa.schema({"row": pa.int64(), "input": pa.float32(), "values": pa.list_(pa.float32())})
 
 
@@ -44,15 +41,15 @@ class DenseJacobian:
     about: dict[str, Any]
 
 
-def measure_jacobian(attribution: Attribution, batch: Batch) -> DenseJacobian:
-    """The Jacobian at the first sample of ``batch``, by one product a column."""
-    at = attribution.linearize(batch.x[:1])
-    (matrix,) = matrices(at.jacobian)
+def measure_jacobian(subject: MeasuredModel) -> DenseJacobian:
+    """The Jacobian at the first sample, by one product a column."""
+    at = subject.attribution.linearize(subject.x[:1])
+    matrix = dense(at.jacobian, 0, _AT_ONCE)
     return DenseJacobian(
         matrix=matrix.detach().cpu().float().numpy(),
-        input=batch.x[0].detach().cpu().float().flatten().numpy(),
-        sample=int(batch.indices[0]),
-        about={},
+        input=subject.x[0].detach().cpu().float().flatten().numpy(),
+        sample=subject.samples[0],
+        about=subject.about,
     )
 
 
@@ -70,25 +67,15 @@ def stored_jacobian(settings: AuditSettings, path: Path) -> DenseJacobian:
     one = replace(settings, limit=1, batch=1)
     found = read_jacobian(path) if path.is_file() else None
     try:
-        subject = Subject.load(one)
-        samples = samples_of(None, subject.settings)
-        batch = samples.batch(0)
+        subject = MeasuredModel.of(one)
     except InputError:
         # What was measured where the model was can be drawn where it is not.
-        if found is not None and found.about.get("settings") == dump_settings(complete(one)):
+        if found is not None and found.about.get("settings") == one.document():
             return found
         raise
-    document = {
-        "settings": dump_settings(subject.settings),
-        "model": {**subject.details, "fingerprint": subject.fingerprint},
-        "data": samples.fingerprint,
-    }
-    about = json.loads(json.dumps(document))
-    if found is not None and found.about == about:
+    if found is not None and found.about == subject.about:
         return found
-    (attribution,) = subject.attributions.values()
-    placed = replace(batch, x=subject.place(batch.x))
-    measured = replace(measure_jacobian(attribution, placed), about=about)
+    measured = measure_jacobian(subject)
     write_jacobian(measured, path)
     return measured
 
@@ -126,7 +113,7 @@ def read_jacobian(path: Path) -> DenseJacobian:
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
         raise InputError(
             str(path),
-            expected="a Jacobian that attribound stored",
+            expected="a Jacobian that the reproduction stored",
             got=f"a damaged or foreign file: {error}",
             remedy="delete it: it is measured again",
         ) from error

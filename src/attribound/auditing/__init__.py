@@ -3,16 +3,17 @@
 from attribound.auditing.audit import audit
 from attribound.auditing.calibrating import FromRun
 from attribound.auditing.cells import Cell, cells
-from attribound.auditing.engines import LocalEngine, RayEngine
+from attribound.auditing.engines import Engine, LocalEngine, RayEngine
 from attribound.auditing.protocols import Protocol
 from attribound.auditing.settings import AuditSettings, read_settings
-from attribound.auditing.sources import chosen, load_model
+from attribound.auditing.sources import chosen, load_data, load_model
 from attribound.auditing.store import Run, is_run
 from attribound.auditing.summary import summarise, totals, wilson
 
 __all__ = [
     "AuditSettings",
     "Cell",
+    "Engine",
     "FromRun",
     "LocalEngine",
     "Protocol",
@@ -22,6 +23,7 @@ __all__ = [
     "cells",
     "chosen",
     "is_run",
+    "load_data",
     "load_model",
     "read_settings",
     "summarise",

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from functools import partial
+
 import pytest
 
+import paper_made as made
 from reproduction.paper.angle_claim import kendall_and_angle
 from reproduction.paper.items import METHODS, RunSpec
 from reproduction.paper.judging import FAILS, HOLDS, UNDECIDED, UNKNOWN
-import paper_made as made
 
 MODELS = tuple(METHODS)
 FALLING = [0.9 - 0.05 * i for i in range(len(MODELS))]
+
+
+def _set(ratio: float, tau: float, row: dict) -> None:
+    made.bound_of(row, "first_order")["euclidean"] = ratio * row["attribution_norm"]
+    for attack in row["attacks"]:
+        for trial in attack["repeats"]:
+            trial["kendall"] = tau
 
 
 def runs(kendall: list[float], ratios: dict[str, float] | None = None) -> made.MadeRuns:
@@ -19,13 +27,8 @@ def runs(kendall: list[float], ratios: dict[str, float] | None = None) -> made.M
     tables = {}
     for i, (model, tau) in enumerate(zip(MODELS, kendall, strict=False)):
         spec = RunSpec("mnist", model, "paper")
-        rows = made.audit(spec).to_pylist()
         ratio = (ratios or {}).get(model, 0.1 + 0.1 * i)
-        for row in rows:
-            if row["error"] is None:
-                row["first_order"] = ratio * row["attribution_norm"]
-                row["attack_ifia_mean_kendall"] = tau
-        tables[spec] = pa.Table.from_pylist(rows, schema=made.audit(spec).schema)
+        tables[spec] = made.changed(made.audit(spec), partial(_set, ratio, tau))
     return made.MadeRuns(tables)
 
 

@@ -6,23 +6,25 @@ import json
 
 import pytest
 
-from reproduction.paper.grid import Block, Column, Grid, Group, Row
+from reproduction.paper.grid import Column, Columns, Grid, Line, Lines
 
 COLUMNS = (
     Column("attack", "T̂", r"$\hat T$"),
-    Column("bound", "T", "$T$", digits=2, bracket="outside"),
+    Column("bound", "T", "$T$", digits=2, bracket="exceeded"),
 )
-HERE = Row("a_b", ({"attack": 0.12345, "bound": 1.5, "outside": 2.0, "n": 8.0},), ({"bound": 3.0},))
-GONE = Row("100 %", ({},), ({},), "not there yet")
-GRID = Grid("t", "Title", (Block("MNIST", (Group("", COLUMNS),), (HERE, GONE)),), ("a note",))
+HERE = Line(
+    "a_b", ({"attack": 0.12345, "bound": 1.5, "exceeded": 2.0, "n": 8.0},), ({"bound": 3.0},)
+)
+GONE = Line("100 %", ({},), ({},), "not there yet")
+GRID = Grid("t", "Title", (Lines("MNIST", (Columns("", COLUMNS),), (HERE, GONE)),), ("a note",))
 TWO = Grid(
     "two",
     "Two",
     tuple(
-        Block(name, (Group("ε = 1", COLUMNS), Group("ε = 2", COLUMNS[:1])), (row,))
+        Lines(name, (Columns("ε = 1", COLUMNS), Columns("ε = 2", COLUMNS[:1])), (row,))
         for name, row in (
-            ("l2", Row("x", ({"attack": 1.0, "n": 2.0}, {}), ({}, {"attack": 2.0}))),
-            ("l∞", Row("y", ({}, {}), ({}, {}), "gone")),
+            ("l2", Line("x", ({"attack": 1.0, "n": 2.0}, {}), ({}, {"attack": 2.0}))),
+            ("l∞", Line("y", ({}, {}), ({}, {}), "gone")),
         )
     ),
 )

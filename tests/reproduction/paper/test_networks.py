@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attribound.auditing.sources import load_model
-from attribound.auditing.strict import parse
+from attribound.auditing import load_model
+from attribound.values import from_spec
+from paper_made import bound_of
 from reproduction.paper.items import RunSpec
 from reproduction.paper.networks import cifar10_resnet18, imagenet_resnet18
 from reproduction.paper.plan import Plan
@@ -37,8 +38,10 @@ def test_the_l2_bound_of_an_imagenet_picture_takes_tens_of_products(tmp_path) ->
         "common": {"batch": 1, "maps": "none", "claims": ["first_order"]},
         "kinds": {
             "paper": {
-                "attributions": ["ig:steps=2,quadrature=midpoint"],
-                "attacks": {"pgd": {"kind": "pgd", "steps": 1}},
+                "settings": {
+                    "attributions": ["ig:steps=2,quadrature=midpoint"],
+                    "attacks": {"pgd": {"kind": "pgd", "steps": 1}},
+                }
             }
         },
         "data": {
@@ -56,13 +59,14 @@ def test_the_l2_bound_of_an_imagenet_picture_takes_tens_of_products(tmp_path) ->
             }
         },
     }
-    runs = Runs(parse(Plan, document, "plan"), tmp_path)
+    runs = Runs(from_spec(document, Plan), tmp_path)
     spec = RunSpec("imagenet", "ce", "paper")
     runs.complete([spec])
     (row,) = runs.table(spec).to_pylist()
     assert row["error"] is None
     assert row["features"] == 3 * 224 * 224
-    assert row["xi_upper"] <= 1.02 * row["xi_lower"]
-    assert 10 <= row["first_order_products"] <= 99
+    bound = bound_of(row, "first_order")
+    assert bound["xi_upper"] <= 1.02 * bound["xi_lower"]
+    assert 10 <= bound["products"] <= 99
     (shown,) = [r for r in grid("table10", runs, "paper").blocks[0].rows if r.title == "CE"]
-    assert shown.ours[0]["bound"] == row["first_order"]
+    assert shown.ours[0]["bound"] == bound["euclidean"]

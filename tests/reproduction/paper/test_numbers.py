@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from reproduction.paper.items import RunSpec
-from reproduction.paper.numbers import paper_numbers, rows_of, strong_numbers
 import paper_made as made
+from attribound.auditing import Cell
+from reproduction.paper.items import RunSpec
+from reproduction.paper.numbers import cell_of, paper_numbers, strong_numbers
 
 PAPER, STRONG = (RunSpec("mnist", "at", kind) for kind in ("paper", "strong"))
 
@@ -18,13 +20,13 @@ PAPER, STRONG = (RunSpec("mnist", "at", kind) for kind in ("paper", "strong"))
 def counted(samples, label: bool) -> dict[str, float]:
     """The definitions, sample by sample, the failed one left out."""
     fine = [sample for i, sample in enumerate(samples) if i != made.FAILED]
-    means, degrees, repeats, outside, hit, gaps, gaps_adjusted = [], [], 0, 0, 0, [], []
+    means, degrees, repeats, exceeded, hit, gaps, gaps_adjusted = [], [], 0, 0, 0, [], []
     for sample in fine:
         (trials,) = sample.trials.values()
         own = [t for t in trials if t.kept or not label]
         repeats += len(own)
         far = sum(t.deviation > sample.bound for t in own)
-        outside += far
+        exceeded += far
         hit += far > 0
         if own:
             means.append(np.mean([t.deviation for t in own]))
@@ -36,8 +38,8 @@ def counted(samples, label: bool) -> dict[str, float]:
         "errors": 1,
         "attack": np.mean(means),
         "attack_degrees": np.mean(degrees),
-        "outside": 100 * outside / repeats,
-        "outside_samples": 100 * hit / len(means),
+        "exceeded": 100 * exceeded / repeats,
+        "exceeded_samples": 100 * hit / len(means),
         "bound": np.mean([s.bound for s in fine]),
         "adjusted": np.mean([s.adjusted for s in fine]),
         "gap": min(gaps),
@@ -55,7 +57,7 @@ def counted(samples, label: bool) -> dict[str, float]:
 def test_the_papers_cells_are_what_single_trials_give(norm, epsilon, label) -> None:
     strength = 0.9
     table = made.audit(PAPER, strength=strength)
-    found = paper_numbers(rows_of(table, "ig", norm, epsilon), label=label)
+    found = paper_numbers(cell_of(table, "ig", norm, epsilon), label=label)
     samples = made.samples_of(PAPER, norm, epsilon, strength=strength)
     for name, value in counted(samples, label).items():
         assert found[name] == pytest.approx(value), name
@@ -65,119 +67,153 @@ def test_the_count_sees_whether_labels_matter() -> None:
     """So that the test above can fail: the two ways differ in these trials."""
     samples = made.samples_of(PAPER, "l2", 0.2, strength=0.9)
     one, other = counted(samples, True), counted(samples, False)
-    assert all(one[name] != other[name] for name in ("attack", "attack_degrees", "outside"))
+    assert all(one[name] != other[name] for name in ("attack", "attack_degrees", "exceeded"))
+
+
+def listed(cell: Cell) -> list[dict]:
+    return cell.rows.to_pylist()
+
+
+def with_rows(cell: Cell, rows: list[dict]) -> Cell:
+    return replace(cell, rows=pa.Table.from_pylist(rows, schema=cell.rows.schema))
 
 
 @pytest.mark.parametrize("label", [True, False])
 def test_a_sample_where_the_attack_stayed_at_the_input_is_none_it_withstood(label) -> None:
-    rows = rows_of(made.audit(PAPER), "ig", "linf", 0.05)
-    whole = rows.to_pylist()
-    changed = [dict(row) for row in whole]
-    for end in ("", "_mean", "_degrees", "_mean_degrees", "_kept_mean", "_kept_mean_degrees"):
-        changed[0][f"attack_ifia{end}"] = 0.0
-    changed[0] |= {"attack_ifia_mean_kendall": 1.0, "attack_ifia_label_kept": True}
+    cell = cell_of(made.audit(PAPER), "ig", "linf", 0.05)
+    still = listed(cell)
+    ifia = made.attack_of(still[0], "ifia")
+    stayed = {"deviation": 0.0, "degrees": 0.0, "label_kept": True, "kendall": 1.0}
+    ifia |= {**stayed, "repeats": [stayed] * made.REPEATS}
+    still[0]["attacks"] = [ifia]
     found, without = (
-        paper_numbers(pa.Table.from_pylist(each, schema=rows.schema), label=label)
-        for each in (changed, whole[1:])
+        paper_numbers(with_rows(cell, each), label=label) for each in (still, listed(cell)[1:])
     )
     assert (found["still"], without["still"]) == (1, 0)
     assert found["n"] == without["n"] + 1
-    of_attack = ("attack", "attack_degrees", "kendall", "outside", "outside_samples", "gap")
-    for name in (*of_attack, "outside_adjusted", "labels_kept"):
+    of_attack = ("attack", "attack_degrees", "kendall", "exceeded", "exceeded_samples", "gap")
+    for name in (*of_attack, "exceeded_adjusted", "labels_kept"):
         assert found[name] == pytest.approx(without[name])
-    only = pa.Table.from_pylist(changed[:1], schema=rows.schema)
+    only = with_rows(cell, still[:1])
     assert [paper_numbers(only, label=label)[name] for name in of_attack] == [None] * 6
+
+
+def test_columns_have_samples_of_their_own() -> None:
+    """Bounds of all samples, attacks on two of them."""
+    cell = cell_of(made.audit(PAPER), "ig", "l2", 0.1)
+    rows = listed(cell)
+    for row in rows[2:]:
+        row["attacks"], row["strongest"] = [], None
+    few = paper_numbers(with_rows(cell, rows), label=False)
+    both = paper_numbers(with_rows(cell, listed(cell)[:2]), label=False)
+    whole = paper_numbers(cell, label=False)
+    assert (few["n"], few["n_attack"]) == (made.SAMPLES - 1, 2)
+    for name in ("attack", "attack_degrees", "kendall", "exceeded", "exceeded_adjusted", "gap"):
+        assert few[name] == pytest.approx(both[name])
+    for name in ("bound", "adjusted", "bound_degrees", "relative"):
+        assert few[name] == pytest.approx(whole[name])
+    # The other way round: attacks on all, bounds of two.
+    rows = listed(cell)
+    for row in rows[2:]:
+        row["bounds"] = []
+    few = paper_numbers(with_rows(cell, rows), label=False)
+    assert (few["n"], few["n_attack"]) == (2, made.SAMPLES - 1)
+    assert few["exceeded"] == pytest.approx(both["exceeded"])
+    assert few["attack"] == pytest.approx(whole["attack"])
 
 
 @pytest.mark.parametrize("label", [True, False])
 def test_under_our_attacks_the_furthest_of_each_sample_counts(label) -> None:
     table = made.audit(STRONG, strength=1.1)
-    rows = rows_of(table, "ig", "l2", 0.1)
+    rows = cell_of(table, "ig", "l2", 0.1)
     found = strong_numbers(rows, None, label=label)
     samples = made.samples_of(STRONG, "l2", 0.1, strength=1.1)
-    far, outside = [], 0
+    far, exceeded = [], 0
     for i, sample in enumerate(samples):
         furthest = [max(each, key=lambda t: t.deviation) for each in sample.trials.values()]
         own = [t.deviation for t in furthest if t.kept or not label]
         if i != made.FAILED and own:
             far.append(max(own))
-            outside += far[-1] > sample.bound
+            exceeded += far[-1] > sample.bound
     assert found["attack"] == pytest.approx(np.mean(far))
-    assert found["outside"] == pytest.approx(100 * outside / len(far))
-    assert 0 < found["outside"] <= 100
-    assert found["outside_mean_value"] == 0
+    assert found["exceeded"] == pytest.approx(100 * exceeded / len(far))
+    assert 0 < found["exceeded"] <= 100
+    assert found["exceeded_mean_value"] == 0
 
 
 def test_the_papers_own_bound_is_taken_where_it_is_known() -> None:
-    rows = rows_of(made.audit(STRONG), "ig", "linf", 0.05)
-    theirs = rows.set_column(
-        rows.column_names.index("first_order"),
-        "first_order",
-        pa.array([None if v is None else 3 * v for v in rows["first_order"].to_pylist()]),
-    )
-    alone = strong_numbers(rows, None, label=False)
-    joined = strong_numbers(rows, theirs, label=False)
+    cell = cell_of(made.audit(STRONG), "ig", "linf", 0.05)
+    rows = listed(cell)
+    for row in rows:
+        if row["error"] is None:
+            made.bound_of(row, "first_order")["euclidean"] *= 3
+    alone = strong_numbers(cell, None, label=False)
+    joined = strong_numbers(cell, with_rows(cell, rows), label=False)
     assert joined["bound"] == pytest.approx(3 * alone["bound"])
-    few = strong_numbers(rows, theirs.slice(0, 1), label=False)
+    few = strong_numbers(cell, with_rows(cell, rows[:1]), label=False)
     assert alone["bound"] < few["bound"] < joined["bound"]
 
 
-def changed(rows: pa.Table, place: int, **values) -> pa.Table:
-    return pa.Table.from_pylist(
-        [{**row, **values} if i == place else row for i, row in enumerate(rows.to_pylist())],
-        schema=rows.schema,
-    )
-
-
 def test_the_papers_attack_counts_among_ours_where_it_went_further() -> None:
-    rows = rows_of(made.audit(STRONG), "ig", "linf", 0.05)
-    far = {"attack": 50.0, "attack_degrees": 90.0, "attack_label_kept": True, "kendall": -0.5}
-    own = {**far, "attack": 0.0}
+    cell = cell_of(made.audit(STRONG), "ig", "linf", 0.05)
+    far = {"deviation": 50.0, "degrees": 90.0, "label_kept": True, "kendall": -0.5}
+
+    def changed(**values) -> Cell:
+        rows = listed(cell)
+        rows[0]["strongest"] |= values
+        return with_rows(cell, rows)
+
     alone, joined, flipped, still = (
-        strong_numbers(rows, paper, label=True)
+        strong_numbers(cell, paper, label=True)
         for paper in (
             None,
-            changed(rows, 0, **far),
-            changed(rows, 0, **far | {"attack_label_kept": False}),
-            changed(rows, 0, **own),
+            changed(**far),
+            changed(**far | {"label_kept": False}),
+            changed(**far | {"deviation": 0.0}),
         )
     )
-    assert joined["worst_factor"] == pytest.approx(50 / rows["first_order"][0].as_py())
+    bound = cell.bound("first_order")[0]
+    assert joined["worst_factor"] == pytest.approx(50 / bound)
     assert joined["attack"] > alone["attack"]
-    assert joined["kendall"] == -0.5  # of the others it is not known
+    assert joined["kendall"] < alone["kendall"]
     for same in (flipped, still):
         assert same["attack"] == pytest.approx(alone["attack"])
     # Without the constraint a flipped label counts as well.
-    free = strong_numbers(rows, changed(rows, 0, **far | {"attack_label_kept": False}), label=False)
+    free = strong_numbers(cell, changed(**far | {"label_kept": False}), label=False)
     assert free["worst_factor"] == joined["worst_factor"]
 
 
 def test_kendall_is_that_of_the_furthest_attack_that_kept_the_label() -> None:
-    rows = rows_of(made.audit(STRONG), "ig", "linf", 0.05).slice(0, 1)
-    values = {"attack_ascent": 3.0, "attack_pgd": 2.0, "attack_ifia": 0.0, "attack_angle": 1.0}
+    cell = cell_of(made.audit(STRONG), "ig", "linf", 0.05)
+    deviations = {"ascent": 3.0, "pgd": 2.0, "ifia": 0.0, "angle": 1.0, "projected": 0.5}
     kept = {"ascent": False, "pgd": True, "ifia": True, "angle": True, "projected": False}
-    values |= {f"attack_{name}_label_kept": each for name, each in kept.items()}
-    values |= {f"attack_{name}_kendall": i / 10 for i, name in enumerate(kept)}
-    found = strong_numbers(changed(rows, 0, **values), None, label=True)
-    assert (found["attack"], found["kendall"]) == (2.0, 0.1)
+
+    def numbers(**changes: float) -> tuple[float | None, float | None]:
+        row = listed(cell)[0]
+        for i, name in enumerate(kept):
+            far = {**deviations, **changes}[name]
+            own = {"deviation": far, "label_kept": kept[name], "kendall": i / 10}
+            made.attack_of(row, name).update(own)
+        found = strong_numbers(with_rows(cell, [row]), None, label=True)
+        return found["attack"], found["kendall"]
+
+    assert numbers() == (2.0, 0.1)
     # One that stayed at the input is none that found something.
-    nothing = changed(rows, 0, **values | {"attack_pgd": 0.0, "attack_angle": 0.0})
-    found = strong_numbers(nothing, None, label=True)
-    assert (found["attack"], found["kendall"]) == (None, None)
+    assert numbers(pgd=0.0, angle=0.0) == (None, None)
 
 
 def test_a_ball_in_which_all_samples_failed_says_so() -> None:
-    rows = rows_of(made.audit(PAPER), "ig", "l2", 0.1)
-    broken = rows.filter(pa.compute.is_valid(rows["error"]))
+    cell = cell_of(made.audit(PAPER), "ig", "l2", 0.1)
+    failed = with_rows(cell, [row for row in listed(cell) if row["error"] is not None])
     for found in (
-        paper_numbers(broken, label=True),
-        strong_numbers(broken, None, label=True),
+        paper_numbers(failed, label=True),
+        strong_numbers(failed, None, label=True),
     ):
         assert found == {"n": 0, "errors": 1}
 
 
 def test_rows_are_found_by_kind_of_attribution_and_printed_radius() -> None:
     table = made.audit(RunSpec("cifar10", "at", "paper"))
-    assert rows_of(table, "ig", "linf", 4 / 255).num_rows == made.SAMPLES
-    assert rows_of(table, "ig", "linf", 0.02).num_rows == 0
-    assert rows_of(table, "saliency", "linf", 4 / 255).num_rows == 0
+    assert len(cell_of(table, "ig", "linf", 4 / 255)) == made.SAMPLES
+    assert cell_of(table, "ig", "linf", 0.02) is None
+    assert cell_of(table, "saliency", "linf", 4 / 255) is None

@@ -1,36 +1,34 @@
-"""Small measurements against dense float64, and that they go on where they were."""
+"""Small measurements against dense float64."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
-from evaluation import tiny
 
 import attribound as ab
-from attribound.auditing.settings import AuditSettings, BallSettings, SaliencySettings
-from attribound.basics.errors import InputError
+from attribound.auditing import read_settings
+from auditing import tiny
 from reproduction.paper import records
-from reproduction.paper.records import MEASUREMENTS, measure_record, read_record
+from reproduction.paper.records import MEASUREMENTS, MeasuredModel, measure_record
 
-SETTINGS = AuditSettings(
-    model="evaluation.tiny:build",
-    data="digits",
-    limit=3,
-    batch=2,
-    attributions=(SaliencySettings(),),
-    balls=(BallSettings("linf", (0.05,)),),
-    dtype="float64",
+SETTINGS = read_settings(
+    {
+        "model": "auditing.tiny:build",
+        "data": "digits",
+        "limit": 3,
+        "attributions": "saliency",
+        "balls": [ab.L2Ball(0.5), ab.LinfBall(0.02), ab.LinfBall(0.05)],
+        "dtype": "float64",
+    }
 )
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("records")
-    for kind in MEASUREMENTS:
-        measure_record(kind, SETTINGS, place / kind)
-    return place
+def tables():
+    return {kind: measure_record(kind, SETTINGS)[1] for kind in MEASUREMENTS}
 
 
 def hessian(sample: int) -> torch.Tensor:
@@ -43,8 +41,8 @@ def hessian(sample: int) -> torch.Tensor:
     )
 
 
-def test_jacobians_are_measured_as_their_definitions_say(folder) -> None:
-    _, table = read_record(folder / "jacobian")
+def test_jacobians_are_measured_as_their_definitions_say(tables) -> None:
+    table = tables["jacobian"]
     assert table.num_rows == 3
     for row in table.to_pylist():
         dense = hessian(row["sample"])
@@ -75,13 +73,12 @@ def test_a_diagonal_matrix_is_dominant_and_a_full_one_is_not() -> None:
     assert shape(torch.zeros(3, 3))["mass"] == 1
 
 
-def test_remainders_are_what_the_dense_jacobian_leaves_over(folder) -> None:
-    """At random corners, which follow from the seed; the first batch has two samples."""
-    _, table = read_record(folder / "eta")
-    rows = table.to_pylist()
+def test_remainders_are_what_the_dense_jacobian_leaves_over(tables) -> None:
+    """At random corners, which follow from the seed."""
+    rows = tables["eta"].to_pylist()
     assert len(rows) == 3 * 8 * 2
     assert max(row["epsilon"] for row in rows) == 0.05
-    samples = sorted({row["sample"] for row in rows})[:2]
+    samples = sorted({row["sample"] for row in rows})
     network = tiny.build().double()
     x = ab.data.load("digits").read(torch.tensor(samples)).double()
     saliency, ball = ab.Saliency(network), ab.LinfBall(0.05)
@@ -97,30 +94,26 @@ def test_remainders_are_what_the_dense_jacobian_leaves_over(folder) -> None:
         assert row["attribution_norm"] == pytest.approx(float(saliency(x)[i].norm()))
 
 
-def test_attacks_leave_more_over_than_random_corners(folder) -> None:
-    rows = read_record(folder / "eta")[1].to_pylist()
+def test_attacks_leave_more_over_than_random_corners(tables) -> None:
+    rows = tables["eta"].to_pylist()
     sums = {by: sum(r["deviation"] for r in rows if r["by"] == by) for by in ("random", "ascent")}
     assert sums["ascent"] > sums["random"]
 
 
-def test_what_is_there_is_not_measured_again(folder, monkeypatch) -> None:
-    last = folder / "jacobian" / records.PARTS / "00001.parquet"
-    before = read_record(folder / "jacobian")[1]
-    last.unlink()
-    asked = []
-    measured = MEASUREMENTS["jacobian"].rows
-
-    def rows(settings, attribution, batch):
-        asked.append(batch.number)
-        return measured(settings, attribution, batch)
-
-    changed = records.Measurement(MEASUREMENTS["jacobian"].schema, rows)
-    monkeypatch.setitem(MEASUREMENTS, "jacobian", changed)
-    measure_record("jacobian", SETTINGS, folder / "jacobian")
-    assert asked == [1]
-    assert read_record(folder / "jacobian")[1].equals(before)
+def test_it_looks_at_what_an_audit_looks_at() -> None:
+    """The same samples of the same network."""
+    settings = replace(SETTINGS, skip=2, attacks={}, balls=(ab.L2Ball(0.1),))
+    subject, run = MeasuredModel.of(settings), ab.audit(settings)
+    assert subject.samples == run.rows()["sample"].to_pylist()
+    norms = subject.attribution(subject.x).flatten(1).norm(dim=1)
+    assert norms.tolist() == pytest.approx(run.rows()["attribution_norm"].to_pylist())
 
 
-def test_another_record_in_the_folder_is_refused(folder) -> None:
-    with pytest.raises(InputError, match="expected the settings, model and data it was begun with"):
-        measure_record("jacobian", SETTINGS, folder / "eta")
+def test_other_weights_and_other_samples_are_told_apart(monkeypatch) -> None:
+    first = MeasuredModel.of(SETTINGS).about
+    assert MeasuredModel.of(SETTINGS).about == first
+    assert MeasuredModel.of(replace(SETTINGS, skip=3)).about["data"] != first["data"]
+    load = records.load_model
+    other = tiny.build(seed=1).eval()
+    monkeypatch.setattr(records, "load_model", lambda *args: replace(load(*args), model=other))
+    assert MeasuredModel.of(SETTINGS).about["model"] != first["model"]

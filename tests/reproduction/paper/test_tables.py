@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
+import paper_made as made
 from reproduction.paper.items import RunSpec
 from reproduction.paper.lookup import Place, numbers
 from reproduction.paper.plan import Plan
 from reproduction.paper.runs import UNPLANNED
 from reproduction.paper.tables import ITEMS, grid
 from reproduction.paper.values import FILE
-import paper_made as made
 
 SPECS = [
     *(RunSpec("mnist", "at", kind) for kind in ("paper", "strong")),

@@ -5,10 +5,10 @@ import re
 import matplotlib as mpl
 import pytest
 
-from attribound.basics.whole_files import StorageError
+from attribound.basics import StorageError
+from paper_synthetic import texts
 from reproduction.paper.figures import drawing
 from reproduction.paper.items import METHODS
-from paper_synthetic import texts
 
 
 @drawing.styled

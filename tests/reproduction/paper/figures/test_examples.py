@@ -4,13 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from paper_synthetic import maps, texts
 from reproduction.paper.figures.examples import (
     choose,
     draw_examples,
     image_of,
     surface,
 )
-from paper_synthetic import maps, texts
 
 
 def test_the_sample_that_most_have_is_shown_for_all() -> None:

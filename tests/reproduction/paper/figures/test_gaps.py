@@ -6,19 +6,28 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from reproduction.paper.figures.gaps import Gaps, draw_gaps, gaps_of
+from attribound.auditing import Cell
+from attribound.auditing.rows import SCHEMA
 from paper_synthetic import texts
+from reproduction.paper.figures.gaps import Gaps, draw_gaps, gaps_of
 
 
-def rows(samples, bound, attack, error=None) -> pa.Table:
-    return pa.table(
+def rows(samples, bound, attack, error=None) -> Cell:
+    known = {"batch": 0, "label": 0, "attribution": "ig", "ball": "l2", "epsilon": 0.1}
+    failed = error or [None] * len(samples)
+    listed = [
         {
-            "sample": samples,
-            "error": pa.array(error or [None] * len(samples), pa.string()),
-            "first_order": pa.array(bound, pa.float64()),
-            "attack": pa.array(attack, pa.float64()),
+            **known,
+            "sample": sample,
+            "features": 4,
+            "error": why,
+            "bounds": [{"claim": "first_order", "euclidean": most}],
+            "attacks": [],
+            "strongest": {"by": "pgd", "deviation": far},
         }
-    )
+        for sample, most, far, why in zip(samples, bound, attack, failed, strict=True)
+    ]
+    return Cell("ig", "l2", 0.1, pa.Table.from_pylist(listed, schema=SCHEMA))
 
 
 PAPER = rows([1, 2, 3], [1.0, 2.0, 3.0], [0.5, 0.5, 3.5])
@@ -59,8 +68,8 @@ def test_the_histograms_hold_every_sample_and_break_at_zero() -> None:
     assert below == 0
     edges = [bar.get_x() for bar in bars]
     assert min(abs(edge) for edge in edges) < 1e-12
-    broken = int((gaps.strong < 0).sum())
-    assert axes.get_xlabel() == f"$T_e$ - deviation   [paper 0/40, ours {broken}/30]"
+    exceeded = int((gaps.strong < 0).sum())
+    assert axes.get_xlabel() == f"$T_e$ - deviation   [paper 0/40, ours {exceeded}/30]"
     assert axes.get_title() == "AT"
     assert "Left out: CE (make zoo)" in texts(figure)
     assert "2 samples have an infinite bound" in texts(figure)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from paper_synthetic import texts
 from reproduction.paper.figures.heatmaps import (
     dominant,
     draw_first,
@@ -12,7 +13,6 @@ from reproduction.paper.figures.heatmaps import (
     reduced,
 )
 from reproduction.paper.figures.jacobian import DenseJacobian
-from paper_synthetic import texts
 
 
 @pytest.fixture

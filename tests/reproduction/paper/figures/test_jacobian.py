@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 import attribound as ab
 import cases
-from attribound.auditing.measure import Batch
-from attribound.auditing.settings import AuditSettings, IGSettings
+from attribound.auditing import read_settings
 from attribound.models import MLP
+from reproduction.paper import records
 from reproduction.paper.figures import jacobian as module
 from reproduction.paper.figures.jacobian import (
     measure_jacobian,
@@ -18,10 +17,17 @@ from reproduction.paper.figures.jacobian import (
     stored_jacobian,
     write_jacobian,
 )
+from reproduction.paper.records import MeasuredModel
 
 FACTORY = 'attribound.models:MLP?{"features": 64, "hidden": [4]}'
-SETTINGS = AuditSettings(
-    model=FACTORY, data="digits", limit=3, attributions=(IGSettings(steps=2),), dtype="float64"
+SETTINGS = read_settings(
+    {
+        "model": FACTORY,
+        "data": "digits",
+        "limit": 3,
+        "attributions": "ig:steps=2",
+        "dtype": "float64",
+    }
 )
 
 
@@ -41,8 +47,8 @@ def counted(monkeypatch):
 
 def test_it_is_the_dense_jacobian_of_the_first_sample() -> None:
     model, x = cases.tabular()
-    batch = Batch(0, torch.arange(4, 9), x, torch.zeros(5))
-    found = measure_jacobian(ab.IntegratedGradients(model, 3), batch)
+    subject = MeasuredModel(SETTINGS, ab.IntegratedGradients(model, 3), x, [4, 5, 6, 7, 8], {})
+    found = measure_jacobian(subject)
     target, nodes = model(x[:1]).argmax(1), [1 / 3, 2 / 3, 1.0]
     dense = cases.dense_jacobian(
         lambda v: cases.integrated_gradients(model, v, target, nodes, [1 / 3] * 3), x[:1]
@@ -66,11 +72,13 @@ def test_what_is_stored_is_read_and_not_measured_again(tmp_path, counted) -> Non
 def test_another_attribution_or_network_is_measured_anew(tmp_path, counted, monkeypatch) -> None:
     path = tmp_path / "heatmap.parquet"
     first = stored_jacobian(SETTINGS, path)
-    stored_jacobian(replace(SETTINGS, attributions=(IGSettings(steps=3),)), path)
+    stored_jacobian(replace(SETTINGS, attributions=(ab.IntegratedGradients(steps=3),)), path)
     assert len(counted) == 2
     retrained = MLP(64, (4,))  # under the same name
-    load = module.Subject.of
-    monkeypatch.setattr(module.Subject, "load", lambda settings: load(settings, retrained))
+    load = records.load_model
+    monkeypatch.setattr(
+        records, "load_model", lambda *args: replace(load(*args), model=retrained.eval())
+    )
     other = stored_jacobian(SETTINGS, path)
     assert len(counted) == 3
     assert not np.allclose(other.matrix, first.matrix)
@@ -82,10 +90,10 @@ def test_without_the_model_what_is_stored_is_enough_if_it_is_of_these_settings(
     path = tmp_path / "heatmap.parquet"
     first = stored_jacobian(SETTINGS, path)
 
-    def gone(settings):
+    def gone(*args):
         raise ab.InputError("model", expected="a file", got="none", remedy="find it")
 
-    monkeypatch.setattr(module.Subject, "load", gone)
+    monkeypatch.setattr(records, "load_model", gone)
     np.testing.assert_array_equal(stored_jacobian(SETTINGS, path).matrix, first.matrix)
     with pytest.raises(ab.InputError, match="model: expected a file"):
         stored_jacobian(replace(SETTINGS, seed=1), path)

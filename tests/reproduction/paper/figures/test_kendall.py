@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from paper_synthetic import texts
 from reproduction.paper.figures.drawing import title_of
 from reproduction.paper.figures.kendall import DataSet, draw_kendall, points
-from paper_synthetic import texts
 
 MODELS = {
     model: {

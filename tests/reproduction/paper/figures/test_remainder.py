@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reproduction.paper.figures.remainder import curve, draw_remainders
 from paper_synthetic import eta, texts
+from reproduction.paper.figures.remainder import curve, draw_remainders
 
 
 def test_a_curve_has_the_percentiles_over_samples_at_each_radius() -> None:

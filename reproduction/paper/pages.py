@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from attribound.basics.errors import InputError
+from attribound import InputError
 from reproduction.paper import cost, verdicts
 from reproduction.paper.figures.items import ITEMS as FIGURES
 from reproduction.paper.grid import Grid
@@ -66,5 +66,5 @@ def _nothing(results: Path) -> InputError:
         str(results),
         expected="results of the paper",
         got="none",
-        remedy="make them: attribound paper all --out " + str(results),
+        remedy="make them: python -m reproduction.paper all --out " + str(results),
     )

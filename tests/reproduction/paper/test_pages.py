@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from attribound.basics.errors import InputError
+import paper_made as made
+from attribound import InputError
 from reproduction.paper.items import RunSpec
-from reproduction.paper.stored import figures_markdown, tables_markdown, verdicts_markdown
+from reproduction.paper.pages import figures_markdown, tables_markdown, verdicts_markdown
 from reproduction.paper.tables import ITEMS, grid
 from reproduction.paper.verdicts import make
-import paper_made as made
 
 
 def test_pages_are_made_from_stored_results_alone(tmp_path) -> None:
@@ -42,5 +42,5 @@ def test_pictures_are_linked_in_the_papers_order_under_their_titles(tmp_path) ->
     [tables_markdown, verdicts_markdown, lambda results: figures_markdown(results, "..")],
 )
 def test_without_results_it_is_said_how_to_make_them(page, tmp_path) -> None:
-    with pytest.raises(InputError, match="attribound paper all --out"):
+    with pytest.raises(InputError, match=r"python -m reproduction\.paper all --out"):
         page(tmp_path)

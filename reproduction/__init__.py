@@ -1,0 +1,1 @@
+"""What was made with attribound: the paper again, and the zoo. Users of its public names only."""
