@@ -12,10 +12,12 @@ from attribound.attacks.attack import (
 )
 from attribound.attacks.attribution_ascent import AttributionAscent
 from attribound.attacks.ifia import IFIA
+from attribound.attacks.kink_steps import KinkSteps
 from attribound.attacks.measures import Angle, Distance, MassCentre, Targeted, TopK, usual_k
 from attribound.attacks.pgd import PGD
 from attribound.attacks.random_perturbation import RandomPerturbation
 from attribound.attacks.steps import Ascend, AtInput, InBall, Jump, LinearOptimum, Nearby
+from attribound.attacks.through import Through
 
 __all__ = [
     "IFIA",
@@ -30,6 +32,7 @@ __all__ = [
     "InBall",
     "Interrupted",
     "Jump",
+    "KinkSteps",
     "LinearOptimum",
     "MassCentre",
     "Nearby",
@@ -38,6 +41,7 @@ __all__ = [
     "Repeated",
     "SearchAttack",
     "Targeted",
+    "Through",
     "TopK",
     "furthest",
     "judge",

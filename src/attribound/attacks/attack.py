@@ -18,7 +18,7 @@ from attribound.basics.errors import InputError
 from attribound.basics.tensors import angle_degrees, norm, per_example
 from attribound.networks.inputs import Target, check_inputs
 from attribound.results import Attacked
-from attribound.values import Value, register
+from attribound.values import Value, class_of, register
 
 
 class Interrupted(KeyboardInterrupt):
@@ -52,6 +52,30 @@ class Attack(Value, ABC):
         Random starts differ, so starts that are not random give the same each time.
         """
         return Repeated(self, times)
+
+    def through(self, *surrogates: Attribution | float) -> Attack:
+        """The same attack, climbing surrogates, judged on the attribution it is called with.
+
+        Args:
+            surrogates: numbers are betas of smooth copies of the network; an attribution
+                without a model is taken of that network (or of its copies); an attribution
+                of a model is climbed as it is.
+        """
+        betas = tuple(float(each) for each in surrogates if not isinstance(each, Attribution))
+        given = [each for each in surrogates if isinstance(each, Attribution)]
+        recipes = [each for each in given if getattr(each, "model", None) is None]
+        bound = [each for each in given if getattr(each, "model", None) is not None]
+        if len(recipes) > 1 or len(bound) > 1:
+            raise InputError(
+                "surrogates",
+                expected="at most one recipe and one attribution of a model, and any betas",
+                got=f"{len(recipes)} and {len(bound)}",
+                remedy="combine several attacks with BestOf",
+            )
+        made: Attack = class_of("through", Attack)(
+            self, betas, next(iter(recipes), None), next(iter(bound), None)
+        )
+        return made
 
     def applies(self, ball: Ball) -> bool:  # noqa: ARG002
         """Whether audits make it in this ball."""

@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 from attribound.basics.errors import InputError, ModelError
 from attribound.networks.pooling import LogSumExpPool
 from attribound.networks.replacements import REPLACEMENTS, Smoothing
+from attribound.networks.subject import mark_copy
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -63,7 +64,9 @@ def smooth(
         for name, child in list(parent.named_children()):
             setattr(parent, name, _replace_module(child, smoothing))
     root = _replace_module(smoothed, smoothing)
-    return _intercepted(smoothed, smoothing) if root is smoothed else root  # type: ignore[return-value]
+    made = _intercepted(smoothed, smoothing) if root is smoothed else root
+    mark_copy(made, model, smoothing.beta)
+    return made  # type: ignore[return-value]
 
 
 class SoftReLU(nn.Softplus):
