@@ -26,7 +26,7 @@ Function = Callable[[Tensor, Tensor], Tensor]
 _Key = tuple[object, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared by settings, those of subclasses included
 class AutogradAttribution(ModelAttribution):
     """An attribution that writes ``map`` alone; its Jacobian is taken by autograd.
 

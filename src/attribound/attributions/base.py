@@ -141,7 +141,7 @@ class Attribution(Value, ABC):
         """g(x) and J(x)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared by settings, those of subclasses included
 class ModelAttribution(Attribution):
     """An attribution made of the gradients of a classifier.
 

@@ -57,14 +57,23 @@ def _tensor(value: Any) -> Any:
     """A tensor from what ``to_spec`` made of it; anything else as it is."""
     try:
         if isinstance(value, Mapping) and set(value) == {"dtype", "values"}:
-            return torch.tensor(value["values"], dtype=getattr(torch, str(value["dtype"])))
+            dtype = getattr(torch, str(value["dtype"]))
+            return torch.tensor(_numbers(value["values"]), dtype=dtype)
         if isinstance(value, (list, tuple)):
-            tensor = torch.tensor(value)
+            numbers = _numbers(value)
+            tensor = torch.tensor(numbers)
             floating = tensor.is_floating_point()
-            return torch.tensor(value, dtype=torch.float64) if floating else tensor
+            return torch.tensor(numbers, dtype=torch.float64) if floating else tensor
     except (TypeError, ValueError, AttributeError, RuntimeError):
         return value
     return value
+
+
+def _numbers(value: Any) -> Any:
+    """``value`` with infinities as numbers, which JSON writes as texts."""
+    if isinstance(value, (list, tuple)):
+        return [_numbers(item) for item in value]
+    return float(value) if value in ("inf", "-inf") else value
 
 
 def _tuples(value: Any) -> Any:

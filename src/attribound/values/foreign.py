@@ -52,9 +52,21 @@ def _digest(thing: object) -> str:
         return f"sha256:{hashlib.sha256(Path(file).read_bytes()).hexdigest()}"
     digest = hashlib.sha256()
     for code in sorted(_code(thing), key=lambda each: each.co_name):
-        digest.update(repr((code.co_name, code.co_code, code.co_names)).encode())
-        digest.update(repr([c for c in code.co_consts if not inspect.iscode(c)]).encode())
+        digest.update(repr(_compiled(code)).encode())
     return f"sha256:{digest.hexdigest()}"
+
+
+def _compiled(code: types.CodeType) -> tuple[object, ...]:
+    """What a function does, with the functions inside it; the same in every process."""
+    constants = [
+        _compiled(each)
+        if inspect.iscode(each)
+        else sorted(map(repr, each))  # sets have another order in another process
+        if isinstance(each, frozenset)
+        else repr(each)
+        for each in code.co_consts
+    ]
+    return code.co_name, code.co_code, code.co_names, constants
 
 
 def _code(thing: object) -> Iterator[types.CodeType]:

@@ -17,7 +17,12 @@ from attribound.values.registry import FOREIGN, is_registered
 def parse_text(text: str) -> dict[str, Any]:
     """``name:key=value,...`` as plain data, with the name under ``kind``."""
     head, options = _head(text.strip())
-    found: dict[str, Any] = {"kind": head}
+    return {"kind": head, **_settings(options, text)}
+
+
+def _settings(options: str, text: str) -> dict[str, Any]:
+    """``key=value,...`` as plain data; ``text`` is what they stand in."""
+    found: dict[str, Any] = {}
     for part in _split(options):
         key, equals, value = part.partition("=")
         if not equals or not key.strip():
@@ -55,9 +60,22 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _value(text: str) -> Any:
-    if text.startswith("(") and text.endswith(")"):
-        inner = text[1:-1].strip()
-        if ":" in inner or "=" in inner:
-            return parse_text(inner)
-        return [_value(part.strip()) for part in _split(inner)]
-    return toml_value(text)
+    """In brackets a value with settings, settings alone, or a list; else as TOML has it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return toml_value(text)
+    inner = text[1:-1].strip()
+    first = next((each for each in _outside(inner) if each in ":=,"), ",")
+    if first == ":":
+        return parse_text(inner)
+    if first == "=":
+        return _settings(inner, text)
+    return [_value(part.strip()) for part in _split(inner)]
+
+
+def _outside(text: str) -> Iterator[str]:
+    """The characters that are in no brackets."""
+    depth = 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if depth == 0:
+            yield character

@@ -92,7 +92,9 @@ def to_spec(value: object, *, whole: bool = False) -> Any:
     if callable(value):
         if isinstance(named := getattr(value, "fingerprint", None), str):
             return f"named:{named}"
-        return f"{value.__module__}:{getattr(value, '__qualname__', type(value).__name__)}"
+        # An object that can be called has no name to find it by: two of a class may differ.
+        name = getattr(value, "__qualname__", f"<{type(value).__name__}>")
+        return f"{value.__module__}:{name}"
     return value
 
 
@@ -110,8 +112,8 @@ def from_spec(spec: object, kind: Callable[..., Kind]) -> Kind:
     wanted = cast("type[Kind]", kind)  # mypy takes no abstract class for a type[Kind]
     if isinstance(spec, wanted):
         return spec
-    if isinstance(spec, type) and issubclass(spec, wanted):
-        return spec()
+    if isinstance(spec, type) and issubclass(spec, wanted) and not inspect.isabstract(spec):
+        return spec(**checked(spec, {}))
     if isinstance(spec, str):
         spec = _from_text(spec, wanted)
     if not isinstance(spec, Mapping):
@@ -212,6 +214,9 @@ def _fields(value: Value, whole: bool) -> dict[str, Any]:
 
 def _tensor_spec(tensor: Tensor) -> Any:
     plain = tensor.detach().cpu()
+    values = plain.tolist()
+    if plain.is_floating_point() and not torch.isfinite(plain).all():
+        values = to_spec(values)  # JSON has no infinity
     if plain.dtype in _PLAIN_DTYPES:
-        return plain.tolist()
-    return {"dtype": str(plain.dtype).removeprefix("torch."), "values": plain.tolist()}
+        return values
+    return {"dtype": str(plain.dtype).removeprefix("torch."), "values": values}
