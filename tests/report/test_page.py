@@ -136,6 +136,14 @@ def test_long_settings_are_cut_and_do_not_fill_the_page(tmp_path, html) -> None:
     assert len(found) < len(html) + 100_000
 
 
+def test_every_setting_is_listed_and_a_value_is_one_line(html) -> None:
+    listed = dict(re.findall(r"<dt>(settings[^<]*)</dt><dd>([^<]*)</dd>", html))
+    assert listed["settings.limit"] == "24"
+    assert listed["settings.balls 3"] == "linf:epsilon=0.01,low=0.0,high=1.0"
+    assert listed["settings.attacks.ascent"].startswith("ascent:objective=distance,steps=")
+    assert "settings.weights" not in listed
+
+
 def test_what_is_missing_is_named(run, monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "plotly.offline", None)
     with pytest.raises(InputError, match=r"pip install 'attribound\[audit\]'"):

@@ -53,7 +53,7 @@ def short_settings(manifest: Manifest) -> dict[str, Any]:
         plain: dict[str, Any] = to_spec(_open(settings))
     # Values of somebody else, which may be missing here or fail in any way.
     except Exception:
-        plain = _known(manifest.settings)
+        plain = without_none(manifest.settings)
     return plain
 
 
@@ -67,11 +67,11 @@ def _open(settings: AuditSettings) -> AuditSettings:
     return settings
 
 
-def _known(value: Any) -> Any:
+def without_none(value: Any) -> Any:
     """Without what is None: in whole settings these are nearly always the defaults."""
     if isinstance(value, Mapping):
-        return {key: _known(item) for key, item in value.items() if item is not None}
-    return [_known(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: without_none(item) for key, item in value.items() if item is not None}
+    return [without_none(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def to_toml(settings: Mapping[str, object]) -> str:

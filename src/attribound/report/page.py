@@ -14,7 +14,7 @@ from typing import Any
 from attribound.auditing import Run, summarise
 from attribound.basics.packages import package
 from attribound.basics.whole_files import store_whole, storing
-from attribound.report.command import command
+from attribound.report.command import command, without_none
 from attribound.report.conditions import conditions
 from attribound.report.gallery import Exhibit, gallery
 from attribound.report.groups import Group, groups, records
@@ -27,7 +27,7 @@ from attribound.values import spec_text
 
 _PURPOSE = "a report as a page"
 #: Characters of one setting, and of the lines that repeat a run; masks of balls may be longer.
-_SETTING, _COMMAND = 500, 100_000
+_SETTING, _COMMAND = 1000, 100_000
 
 
 def write_html(run: Run, path: str | os.PathLike[str] | None = None) -> Path:
@@ -119,7 +119,10 @@ def _command(run: Run) -> str:
 
 
 def _settings(run: Run) -> list[tuple[str, str]]:
-    """Every setting, version and fingerprint, nested ones by path; what is unset is left out."""
+    """Every setting, version and fingerprint; what is unset is left out.
+
+    Nested ones by path, but a value with all its settings is one text.
+    """
     manifest = run.manifest
     parts = {
         "settings": manifest.settings,
@@ -132,6 +135,8 @@ def _settings(run: Run) -> list[tuple[str, str]]:
 
 
 def _leaves(name: str, value: object) -> list[tuple[str, str]]:
+    if isinstance(value, dict) and "kind" in value:
+        return [(name, _cut(spec_text(without_none(value))))]
     if isinstance(value, dict):
         return [pair for key, item in value.items() for pair in _leaves(f"{name}.{key}", item)]
     if isinstance(value, (list, tuple)) and any(isinstance(item, dict) for item in value):
