@@ -10,29 +10,35 @@ from rich.console import Console
 
 from attribound.auditing import progress
 from attribound.auditing.progress import Tally, nothing, shown
+from attribound.auditing.rows import SCHEMA, table
 
 
-def rows(broken: list[bool | None], errors: list[str | None] | None = None) -> pa.Table:
-    return pa.table(
+def rows(exceeded: list[bool | None], errors: list[str | None] | None = None) -> pa.Table:
+    told = errors or [None] * len(exceeded)
+    made = [
         {
-            "error": pa.array(errors or [None] * len(broken), pa.string()),
-            "first_order_source": pa.array([None] * len(broken), pa.string()),
-            "first_order_broken": pa.array(broken, pa.bool_()),
+            **dict.fromkeys(("sample", "batch", "label", "features"), number),
+            **{"attribution": "ig", "ball": "l2", "epsilon": 0.1, "error": error},
+            "bounds": [] if error else [{"claim": "first_order", "exceeded": over}],
+            "attacks": [],
         }
-    )
+        for number, (over, error) in enumerate(zip(exceeded, told, strict=True))
+    ]
+    return table(made, SCHEMA)
 
 
-def test_broken_bounds_are_counted_among_those_compared() -> None:
+def test_exceeded_bounds_are_counted_among_those_compared() -> None:
     tally = Tally()
-    tally.add(rows([True, False, None], [None, None, "failed"]))
+    tally.add(rows([True, False, None, None], [None, None, None, "failed"]))
     tally.add(rows([True]))
-    assert str(tally) == "broken: first-order 2/3; 1 rows failed"
+    assert str(tally) == "exceeded: first-order 2/3; 1 rows failed"
 
 
 def test_rows_without_claims() -> None:
     tally = Tally()
-    tally.add(pa.table({"error": pa.array([None], pa.string())}))
-    assert str(tally) == "broken: no claims"
+    tally.add(SCHEMA.empty_table())
+    tally.add(rows([None], ["failed"]).slice(1))
+    assert str(tally) == "exceeded: no claims"
 
 
 def test_a_file_gets_a_line_now_and_then_and_one_at_the_end(
@@ -47,8 +53,8 @@ def test_a_file_gets_a_line_now_and_then_and_one_at_the_end(
             now[0] = seconds
             watch(2, rows([False]))
     assert text.getvalue().splitlines() == [
-        "audit 14/20, 31 s, 46 s left, broken: first-order 1/3",
-        "audit 20/20, 70 s, 0 s left, broken: first-order 1/6",
+        "audit 14/20, 31 s, 46 s left, exceeded: first-order 1/3",
+        "audit 20/20, 70 s, 0 s left, exceeded: first-order 1/6",
     ]
 
 
@@ -58,7 +64,7 @@ def test_a_terminal_gets_a_bar_with_counts() -> None:
     with shown(console, 4, rows([]), ready=0) as watch:
         watch(4, rows([True, False]))
     assert "4/4" in text.getvalue()
-    assert "broken: first-order 1/2" in text.getvalue()
+    assert "exceeded: first-order 1/2" in text.getvalue()
 
 
 def test_nothing_is_shown_if_nothing_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:

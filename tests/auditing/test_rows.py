@@ -1,34 +1,23 @@
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 import pytest
+from auditing import fakes
 
-from attribound.auditing.rows import KEY, attacks_in, claims_in, schema, table, timings_in
-from attribound.auditing.settings import AscentSettings, AuditSettings
-
-
-def columns(**changes) -> list[str]:
-    return schema(AuditSettings("m", "d", **changes)).names
+from attribound.auditing.rows import KEY, MAPS_SCHEMA, SCHEMA, long, samples, table, untimed
 
 
-def test_the_columns_follow_from_the_settings() -> None:
-    names = columns(claims=("mean_value",), attacks={"mine": AscentSettings()})
-    assert len(names) == len(set(names))
-    assert {"mean_value_degrees_broken", "attack_mine_mean_degrees", "adjusted"} <= set(names)
-    assert not any(name.startswith(("first_order", "fidelity")) for name in names)
-    assert "fidelity_degrees" in columns(smooth=20)
+def rows() -> pa.Table:
+    fine, failed = fakes.measured(range(2)).rows, fakes.measured(range(2, 3), "boom").rows
+    return pa.concat_tables([fine, failed])
 
 
-def test_claims_attacks_and_timings_can_be_read_off() -> None:
-    names = columns(protocol="strong", calibration="c.json")
-    assert claims_in(names) == ["first_order", "mean_value", "calibrated", "certified"]
-    assert attacks_in(names) == ["angle", "ascent", "ifia", "pgd", "projected"]
-    assert len(timings_in(names)) == 4 + 5
-
-
-def test_the_schema_does_not_depend_on_the_order_of_attacks() -> None:
-    one, other = ({name: AscentSettings() for name in names} for names in ("ab", "ba"))
-    assert columns(attacks=one) == columns(attacks=other)
+def test_what_is_always_known_is_never_null() -> None:
+    known = {"batch", "label", "features", "bounds", "attacks", *KEY}
+    assert {field.name for field in SCHEMA if not field.nullable} == known
+    assert not any(field.nullable for field in MAPS_SCHEMA)
 
 
 def test_rows_become_a_sorted_table_and_a_key_that_is_no_column_is_noticed() -> None:
@@ -39,3 +28,62 @@ def test_rows_become_a_sorted_table_and_a_key_that_is_no_column_is_noticed() -> 
     assert made["error"].to_pylist() == ["x", None]
     with pytest.raises(AssertionError, match="other"):
         table([{"other": "1"}], kinds)
+
+
+def test_rows_with_records_are_sorted_by_their_key_alone() -> None:
+    (own,) = fakes.measured(range(1)).rows.to_pylist()[:1]
+    made = table([{**own, "sample": sample, "epsilon": math.pi} for sample in (3, 1, 2)], SCHEMA)
+    assert made.schema == SCHEMA
+    assert made["sample"].to_pylist() == [1, 2, 3]
+    assert made["bounds"][0].as_py() == own["bounds"]
+
+
+def test_samples_have_a_column_for_each_field_of_their_records() -> None:
+    made = samples(rows())
+    assert made.num_rows == rows().num_rows
+    nested = [name for name in made.schema.names if pa.types.is_nested(made.schema.field(name).type)]
+    assert nested == []
+    for found, row in zip(made.to_pylist(), rows().to_pylist(), strict=True):
+        for name in ("strongest", "fidelity"):
+            own = row[name] or dict.fromkeys(each.name for each in SCHEMA.field(name).type)
+            assert {field: found[f"{name}_{field}"] for field in own} == own
+        assert found["error"] == row["error"]
+        assert found["sample"] == row["sample"]
+
+
+def test_an_empty_table_has_the_same_columns() -> None:
+    empty = SCHEMA.empty_table()
+    assert samples(empty).schema == samples(rows()).schema
+    for name in ("bounds", "attacks"):
+        assert long(empty, name).schema == long(rows(), name).schema
+        assert long(empty, name).num_rows == 0
+
+
+@pytest.mark.parametrize("name", ["bounds", "attacks"])
+@pytest.mark.parametrize("cut", [slice(None), slice(1, 3), slice(4, 6)], ids=str)
+def test_a_line_for_each_record_beside_the_key_of_its_row(name, cut) -> None:
+    """Also of a part of a table, whose lists begin somewhere in the middle; none of failed rows."""
+    part = rows()[cut]
+    expected = [
+        {
+            **{key: row[key] for key in (*KEY, "label", "features", "error")},
+            **record,
+        }
+        for row in part.to_pylist()
+        for record in row[name]
+    ]
+    assert long(part, name).to_pylist() == expected
+
+
+def test_rows_of_two_runs_differ_in_their_timings_alone() -> None:
+    one = rows().to_pylist()
+    for row in one:
+        for record in (*row["bounds"], *row["attacks"]):
+            record["seconds"] = 1.5
+    timed = pa.Table.from_pylist(one, SCHEMA)
+    assert timed != rows()
+    assert untimed(timed) == untimed(rows()) == rows()
+    for row in one:
+        for record in row["bounds"]:
+            record["euclidean"] = 1.5
+    assert untimed(pa.Table.from_pylist(one, SCHEMA)) != rows()

@@ -5,14 +5,9 @@ import torch
 from auditing import cases
 
 import attribound as ab
-from attribound.auditing.settings import (
-    BallSettings,
-    IGSettings,
-    InputXGradientSettings,
-    SaliencySettings,
-    SmoothGradSettings,
-)
-from attribound.auditing.subject import Subject, default_k
+from attribound.auditing.bounded import bound_records
+from attribound.auditing.subject import Subject, top
+from attribound.bounding.method import Question
 from attribound.networks.fingerprint import fingerprint
 
 QUICK = ab.SplitConformal(attack=ab.attacks.AttributionAscent(steps=1), alpha=0.5)
@@ -20,23 +15,20 @@ QUICK = ab.SplitConformal(attack=ab.attacks.AttributionAscent(steps=1), alpha=0.
 
 def test_every_attribution_is_built_as_it_says_on_one_classifier() -> None:
     chosen = (
-        SaliencySettings(),
-        InputXGradientSettings(),
-        IGSettings(steps=3, baseline=0.5, quadrature="midpoint", multiply_by_inputs=False),
-        SmoothGradSettings(samples=2, sigma=0.3, seed=5),
+        ab.Saliency(),
+        ab.InputXGradient(),
+        ab.IntegratedGradients(
+            steps=3, baseline=0.5, quadrature="midpoint", multiply_by_inputs=False
+        ),
+        ab.SmoothGrad(samples=2, sigma=0.3, seed=5),
+        cases.Pooled(width=2),
     )
     subject = cases.subject(attributions=chosen)
-    saliency, product, path, noisy = subject.attributions.values()
-    assert list(map(type, subject.attributions.values())) == [
-        ab.Saliency,
-        ab.InputXGradient,
-        ab.IntegratedGradients,
-        ab.SmoothGrad,
-    ]
-    assert (path.steps, path.baseline, path.quadrature) == (3, 0.5, "midpoint")
-    assert not path.multiply_by_inputs
-    assert (noisy.samples, noisy.sigma, noisy.seed) == (2, 0.3, 5)
-    assert len({id(each.classifier) for each in (saliency, product, path, noisy)}) == 1
+    assert tuple(subject.attributions.values()) == chosen
+    assert list(subject.attributions) == [each.name for each in chosen]
+    assert [type(each) for each in subject.attributions.values()] == [type(each) for each in chosen]
+    assert len({id(each.classifier) for each in subject.attributions.values()}) == 1
+    assert next(iter(subject.attributions.values())).classifier.model is subject.audited
 
 
 def test_the_model_is_brought_to_the_dtype_of_the_audit() -> None:
@@ -79,23 +71,36 @@ def test_a_smooth_copy_stands_beside_the_original() -> None:
     assert cases.subject().originals == {}
 
 
+def calibrated(subject: Subject, name: str, ball: ab.Ball) -> dict:
+    """The record of the calibrated bound of the first sample."""
+    attribution, x = subject.attributions[name], cases.batch().x
+    question = Question(attribution, x, ball, attribution.targets(x))
+    ((record,), *_) = bound_records(question, subject.settings.claims or ())
+    return record
+
+
 def test_calibrations_find_their_attribution_and_ball(tmp_path) -> None:
     model = cases.plain().double()
+    factors = {}
     for epsilon in (0.05, 0.2):
         made = ab.calibrate(ab.Saliency(model), cases.batch().x, ab.L2Ball(epsilon), method=QUICK)
         made.save(tmp_path / f"{epsilon}.json")
-    names = (SaliencySettings(), InputXGradientSettings())
-    claims = ("first_order", "calibrated")
-    given = {"attributions": names, "claims": claims}
-    folder = cases.subject(model, calibration=str(tmp_path), **given).calibrations
-    assert len(folder) == 4
-    assert folder["saliency", ab.L2Ball(0.05)].provenance.ball == ab.L2Ball(0.05)
-    assert "none of 2 calibrations" in folder["saliency", ab.L2Ball(0.1)]
-    file = cases.subject(model, calibration=str(tmp_path / "0.05.json"), **given).calibrations
-    assert "ball: expected" in file["saliency", ab.L2Ball(0.1)]
-    assert "attribution: expected Saliency" in file["input_x_gradient", ab.L2Ball(0.05)]
-    nothing = cases.subject(model, **given).calibrations
-    assert "none of 0 calibrations" in nothing["saliency", ab.L2Ball(0.05)]
+        factors[epsilon] = made.factor
+    names = (ab.Saliency(), ab.InputXGradient())
+
+    def told(folder: str | None, name: str, ball: ab.Ball) -> dict:
+        claims = ab.Calibrated(folder)
+        return calibrated(cases.subject(model, attributions=names, claims=claims), name, ball)
+
+    for epsilon, factor in factors.items():
+        found = told(str(tmp_path), "saliency", ab.L2Ball(epsilon))
+        assert found["source"] == f"{factor:.4g} x first-order"
+    assert "got 2 others" in told(str(tmp_path), "saliency", ab.L2Ball(0.1))["status"]
+    file = str(tmp_path / "0.05.json")
+    assert "ball: expected" in told(file, "saliency", ab.L2Ball(0.1))["status"]
+    other = told(file, "input_x_gradient", ab.L2Ball(0.05))["status"]
+    assert "attribution: expected" in other
+    assert "got none" in told(None, "saliency", ab.L2Ball(0.05))["status"]
 
 
 def test_a_calibration_of_another_model_is_not_used(tmp_path) -> None:
@@ -103,19 +108,19 @@ def test_a_calibration_of_another_model_is_not_used(tmp_path) -> None:
     model = cases.plain().double()
     made = ab.calibrate(ab.Saliency(model), cases.batch().x, ab.L2Ball(0.1), method=QUICK)
     made.save(tmp_path / "c.json")
+    claims = ab.Calibrated(str(tmp_path / "c.json"))
+    fine = calibrated(cases.subject(model, claims=claims), "saliency", ab.L2Ball(0.1))
+    assert fine["euclidean"] > 0
     with torch.no_grad():
         model[0].bias += 1e-3
-    settings = cases.settings(
-        claims=("calibrated",),
-        calibration=str(tmp_path / "c.json"),
-        balls=(BallSettings("l2", (0.1,)),),
-    )
-    found = Subject.of(settings, model).calibrations["saliency", ab.L2Ball(0.1)]
-    assert "model: expected sha256" in found
+    found = calibrated(cases.subject(model, claims=claims), "saliency", ab.L2Ball(0.1))
+    assert "model: expected sha256" in found["status"]
+    assert "euclidean" not in found
 
 
-def test_k_is_the_papers_where_it_tells_maps_apart() -> None:
-    assert [default_k(features) for features in (784, 1024, 1025, 3072, 64, 1)] == [
+def test_k_is_the_papers_where_it_tells_maps_apart_and_never_above_the_scores() -> None:
+    usual = cases.settings()
+    assert [top(usual, scores) for scores in (784, 1024, 1025, 3072, 64, 1)] == [
         100,
         100,
         342,
@@ -123,3 +128,4 @@ def test_k_is_the_papers_where_it_tells_maps_apart() -> None:
         22,
         1,
     ]
+    assert [top(cases.settings(k=5), scores) for scores in (784, 3)] == [5, 3]

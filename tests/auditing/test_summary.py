@@ -6,84 +6,102 @@ import math
 import pytest
 from scipy import stats
 
-from attribound.auditing.rows import schema, table
-from attribound.auditing.settings import AscentSettings, AuditSettings
-from attribound.auditing.summary import BrokenShare, summarise, totals, wilson
-
-SETTINGS = AuditSettings(
-    "m", "d", claims=("first_order", "certified"), attacks={"ascent": AscentSettings()}
-)
+from attribound.auditing.rows import SCHEMA, table
+from attribound.auditing.summary import ExceededShare, summarise, totals, wilson
 
 
 def row(sample, attack, bound, **more) -> dict:
+    """A sample with a bound, one that does not apply, and an attack of two repeats."""
+    degrees = more.pop("bound_degrees", 10.0)
+    turned = more.pop("attack_degrees", 5.0)
+    found = {
+        "deviation": attack,
+        "degrees": turned,
+        "label_kept": True,
+        "kendall": 0.5,
+        "topk": 0.75,
+    }
     made = {
         "sample": sample,
         "batch": 0,
         "label": 1,
         "attribution": "ig",
-        "norm": "l2",
-        "p": 2.0,
+        "ball": "l2",
         "epsilon": 0.1,
         "features": 4,
+        "scores": 4,
         "prediction": 1,
         "target": 1,
         "correct": True,
         "attribution_norm": 2.0,
-        "adjusted": bound,
-        "adjusted_degrees": 10.0,
-        "adjusted_broken": attack > bound,
-        "first_order": bound,
-        "first_order_degrees": 10.0,
-        "first_order_status": "converged",
-        "first_order_source": "theorem 1",
-        "first_order_products": 20,
-        "first_order_seconds": 0.5,
-        "first_order_broken": attack > bound,
-        "first_order_degrees_broken": False,
-        "certified_status": "does not apply: a ResNet",
-        "attack_ascent": attack,
-        "attack_ascent_mean": attack / 2,
-        "attack_ascent_degrees": 5.0,
-        "attack_ascent_label_kept": True,
-        "attack_ascent_kendall": 0.5,
-        "attack_ascent_topk": 0.75,
-        "attack_ascent_seconds": 1.0,
-        "attack": attack,
-        "attack_by": "ascent",
-        "attack_degrees": 5.0,
-        "attack_label_kept": True,
-        "kendall": 0.5,
-        "topk": 0.75,
+        "strongest": {"by": "ascent", **found},
+        "bounds": [
+            {
+                "claim": "certified",
+                "status": "does not apply: a ResNet",
+            },
+            {
+                "claim": "first_order",
+                "euclidean": bound,
+                "degrees": degrees,
+                "status": "converged",
+                "source": "theorem 1",
+                "products": 20,
+                "seconds": 0.5,
+                "exceeded": attack > bound,
+                "degrees_exceeded": turned > degrees,
+            },
+        ],
+        "attacks": [
+            {
+                "attack": "ascent",
+                **found,
+                "seconds": 1.0,
+                "repeats": [{"deviation": attack}, {"deviation": 0.0}],
+            }
+        ],
     }
     return {**made, **more}
 
 
 def failing(sample, **more) -> dict:
-    known = ("batch", "label", "attribution", "norm", "p", "epsilon", "features")
+    known = ("batch", "label", "attribution", "ball", "epsilon", "features")
     made = row(sample, 1.0, 1.0)
-    return {"sample": sample, **{key: made[key] for key in known}, "error": "boom", **more}
+    kept = {key: made[key] for key in known}
+    return {"sample": sample, **kept, "error": "boom", "bounds": [], "attacks": [], **more}
 
 
 def summary(*rows):
-    (found,) = summarise(table(rows, schema(SETTINGS)))
+    (found,) = summarise(table(rows, SCHEMA))
     return found
 
 
-def test_means_slack_and_broken_by_hand() -> None:
+def test_means_slack_and_exceeded_by_hand() -> None:
     found = summary(row(0, 1.0, 2.0), row(1, 3.0, 2.0), row(2, 2.0, 8.0, correct=False))
     claim = found.claims["first_order"]
     assert (found.n, found.errors, found.misclassified) == (3, 0, 1)
+    assert found.attribution_norm == 2.0
     assert claim.mean == pytest.approx(4.0)
     assert claim.slack == pytest.approx((2 + 2 / 3 + 4) / 3)
     assert claim.worst == pytest.approx(1.5)
-    assert (claim.broken.count, claim.broken.n) == (1, 3)
+    assert (claim.exceeded.count, claim.exceeded.n) == (1, 3)
+    assert (claim.exceeded_degrees.count, claim.exceeded_degrees.n) == (0, 3)
     assert claim.statuses == {"converged": 3}
     assert (claim.products, claim.seconds) == (20, 1.5)
     assert found.best.mean == pytest.approx(2.0)
     assert found.best.worst == 3.0
     assert found.attacks["ascent"].mean_of_means == pytest.approx(1.0)
+    assert found.attacks["ascent"].seconds == 3.0
     assert (found.best.kendall, found.best.topk) == (0.5, 0.75)
-    assert found.claims["adjusted"].broken == claim.broken
+    assert found.best.labels_kept == 1.0
+    assert (found.best.mean_of_means, found.best.seconds) == (None, None)
+
+
+def test_angles_are_exceeded_on_their_own() -> None:
+    found = summary(row(0, 1.0, 2.0, attack_degrees=11.0), row(1, 1.0, 2.0))
+    claim = found.claims["first_order"]
+    assert claim.exceeded.count == 0
+    assert (claim.exceeded_degrees.count, claim.exceeded_degrees.n) == (1, 2)
 
 
 def test_failed_samples_are_counted_and_change_no_number() -> None:
@@ -92,24 +110,29 @@ def test_failed_samples_are_counted_and_change_no_number() -> None:
     assert (dirty.n, dirty.errors) == (4, 2)
     assert dirty.claims == clean.claims
     assert dirty.best == clean.best
+    assert dirty.attacks == clean.attacks
 
 
 def test_undefined_angles_are_counted_and_in_no_mean() -> None:
     found = summary(
         row(0, 1.0, 2.0),
-        row(1, 1.0, 2.0, first_order_degrees=180.0, attack_degrees=180.0),
+        row(1, 1.0, 2.0, bound_degrees=180.0, attack_degrees=180.0),
     )
     assert (found.undefined, found.claims["first_order"].undefined) == (1, 1)
     assert found.claims["first_order"].degrees == 10.0
     assert (found.best.degrees, found.best.worst_degrees) == (5.0, 5.0)
-    nothing = summary(row(0, 1.0, 2.0, first_order_degrees=180.0))
+    nothing = summary(row(0, 1.0, 2.0, bound_degrees=180.0))
     assert nothing.claims["first_order"].degrees is None
 
 
 def test_a_claim_that_never_applied_has_no_numbers_but_its_reason() -> None:
     claim = summary(row(0, 1.0, 2.0)).claims["certified"]
-    assert (claim.n, claim.mean, claim.slack, claim.broken) == (0, None, None, None)
+    assert (claim.n, claim.mean, claim.slack, claim.exceeded) == (0, None, None, None)
     assert claim.statuses == {"does not apply: a ResNet": 1}
+
+
+def test_claims_come_with_the_weakest_promise_first() -> None:
+    assert list(summary(row(0, 1.0, 2.0)).claims) == ["first_order", "certified"]
 
 
 def test_attributions_that_neither_move_nor_may_move_are_no_division_by_zero() -> None:
@@ -118,35 +141,47 @@ def test_attributions_that_neither_move_nor_may_move_are_no_division_by_zero() -
     assert claim.worst == math.inf
 
 
+def test_without_attacks_nothing_is_compared() -> None:
+    (first, bound) = row(0, 1.0, 2.0)["bounds"]
+    bound |= {"exceeded": None, "degrees_exceeded": None}
+    found = summary(row(0, 1.0, 2.0, attacks=[], strongest=None, bounds=[first, bound]))
+    assert (found.best, found.attacks) == (None, {})
+    claim = found.claims["first_order"]
+    assert (claim.mean, claim.exceeded, claim.slack, claim.worst) == (2.0, None, None, None)
+
+
 def test_only_failed_samples_leave_an_empty_summary() -> None:
     found = summary(failing(0))
     assert (found.n, found.errors, found.best) == (1, 1, None)
-    assert found.claims["first_order"].mean is None
+    assert (found.claims, found.attacks) == ({}, {})
+    assert found.attribution_norm is None
 
 
-def test_one_record_per_attribution_norm_and_epsilon_in_order() -> None:
-    kinds = [("saliency", "l2", 2.0, 0.1), ("ig", "linf", math.inf, 0.01)]
-    kinds += [("ig", "l2", 2.0, 0.5), ("ig", "l2", 2.0, 0.1)]
+def test_one_record_per_attribution_ball_and_epsilon_in_order() -> None:
+    kinds = [("saliency", "l2", 0.1), ("ig", "linf", 0.01), ("ig", "l2", 0.5), ("ig", "l2", 0.1)]
     rows = [
-        row(i, 1.0, 2.0, attribution=name, norm=norm, p=p, epsilon=epsilon)
-        for name, norm, p, epsilon in kinds
+        row(i, 1.0, 2.0, attribution=name, ball=ball, epsilon=epsilon)
+        for name, ball, epsilon in kinds
         for i in range(2)
     ]
-    found = summarise(table(rows, schema(SETTINGS)))
-    assert [(s.attribution, s.norm, s.p, s.epsilon) for s in found] == sorted(
-        kinds, key=lambda kind: (kind[0], kind[2], kind[3])
-    )
+    found = summarise(table(rows, SCHEMA))
+    assert [(s.attribution, s.ball, s.epsilon) for s in found] == sorted(kinds)
     assert all(each.n == 2 for each in found)
-    assert totals(found)["first_order"] == BrokenShare.of(0, 8)
+    assert totals(found)["first_order"] == ExceededShare.of(0, 8)
     assert totals(found)["certified"] is None
-    assert summarise(schema(SETTINGS).empty_table()) == []
+    assert summarise(SCHEMA.empty_table()) == []
+
+
+def test_totals_add_up() -> None:
+    rows = [row(i, attack, 2.0, epsilon=eps) for eps in (0.1, 0.2) for i, attack in enumerate((1, 3))]
+    assert totals(summarise(table(rows, SCHEMA)))["first_order"] == ExceededShare.of(2, 4)
 
 
 def test_records_are_json_with_infinity_as_text() -> None:
     found = summary(row(0, 1.0, math.inf))
     record = json.loads(json.dumps(found.record(), allow_nan=False))
     assert record["claims"]["first_order"]["mean"] == "inf"
-    assert record["claims"]["first_order"]["broken"]["count"] == 0
+    assert record["claims"]["first_order"]["exceeded"]["count"] == 0
     assert record["best"]["mean"] == 1.0
 
 

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+import torch
+from auditing import cases
+
+import attribound as ab
+from attribound.auditing.bounded import bound_records, mark_exceeded, prepared, unstacked
+from attribound.basics.errors import InputError
+from attribound.bounding.method import Question
+
+
+def question(epsilon: float = 0.1, **more) -> Question:
+    attribution, x = ab.Saliency(cases.plain().double()), cases.batch(2).x
+    return Question(attribution, x, ab.L2Ball(epsilon), attribution.targets(x), **more)
+
+
+@dataclass(frozen=True)
+class Refusing(ab.Method):
+    """A method that refuses whatever it is asked."""
+
+    may_not_apply: ClassVar[bool] = True
+    claim = ab.claims()[0]
+
+    def bound(self, question: Question) -> ab.Bound:
+        raise InputError("network", expected="another", got="this", remedy="leave it")
+
+    def prepare(self, questions) -> None:
+        raise AssertionError("what may not apply is asked on its own")
+
+
+@dataclass(frozen=True)
+class Insisting(Refusing):
+    """The same, of a claim that can always be made."""
+
+    may_not_apply: ClassVar[bool] = False
+
+    def prepare(self, questions) -> None:
+        """Nothing."""
+
+
+def test_a_record_for_each_sample_and_claim() -> None:
+    methods = (ab.FirstOrder(), ab.Adjusted())
+    asked = question()
+    prepared([asked], methods)
+    records = bound_records(asked, methods)
+    assert [[each["claim"] for each in row] for row in records] == [["first_order", "adjusted"]] * 2
+    expected = ab.bound(asked.attribution, asked.x, asked.ball).euclidean.tolist()
+    assert [row[0]["euclidean"] for row in records] == pytest.approx(expected)
+    shared = asked.seconds[methods[0]]
+    assert sum(row[0]["seconds"] for row in records) == pytest.approx(shared)
+
+
+def test_one_preparation_serves_all_balls() -> None:
+    asked = [question(epsilon) for epsilon in (0.1, 0.2)]
+    prepared(asked, (ab.FirstOrder(), ab.Certified()))
+    assert [list(each.made) for each in asked] == [[ab.FirstOrder()]] * 2
+    ones, twos = (each.bound(ab.FirstOrder()).euclidean for each in asked)
+    torch.testing.assert_close(2 * ones, twos)
+
+
+def test_a_claim_that_does_not_apply_says_why() -> None:
+    prepared([question()], (Refusing(),))
+    records = bound_records(question(), (ab.FirstOrder(), Refusing()))
+    for first, refused in records:
+        assert first["euclidean"] > 0
+        assert refused == {
+            "claim": Refusing.claim.name,
+            "status": "does not apply: network: expected another, got this; leave it",
+        }
+
+
+def test_a_claim_that_always_applies_must_not_fail() -> None:
+    with pytest.raises(InputError, match="network: expected another"):
+        bound_records(question(), (Insisting(),))
+
+
+class TestExceeded:
+    @pytest.mark.parametrize(
+        ("deviation", "degrees", "expected"),
+        [
+            (1.0, 10.0, (False, False)),  # as far as the bound is not beyond it
+            (1.0 + 1e-9, 10.0, (True, False)),
+            (0.5, 10.00009, (False, False)),  # rounding of angles
+            (0.5, 10.0002, (False, True)),
+        ],
+    )
+    def test_as_validation_says(self, deviation, degrees, expected) -> None:
+        bound = {"claim": "c", "euclidean": 1.0, "degrees": 10.0}
+        mark_exceeded([bound], {"deviation": deviation, "degrees": degrees})
+        assert (bound["exceeded"], bound["degrees_exceeded"]) == expected
+
+    def test_neither_without_attacks_nor_without_a_bound(self) -> None:
+        bound, none = {"euclidean": 1.0, "degrees": 1.0}, {"status": "does not apply"}
+        mark_exceeded([bound, none], None)
+        assert "exceeded" not in bound
+        mark_exceeded([bound, none], {"deviation": 2.0, "degrees": 2.0})
+        assert bound["exceeded"]
+        assert "exceeded" not in none
+
+
+def test_columns_become_records() -> None:
+    columns = {"a": torch.tensor([1, 2]), "b": torch.tensor([0.5, 1.5], requires_grad=True)}
+    assert unstacked(columns) == [{"a": 1, "b": 0.5}, {"a": 2, "b": 1.5}]
