@@ -8,22 +8,28 @@ from pathlib import Path
 
 import torch
 
-from attribound.basics.whole_files import sha256_of
+from attribound.basics import sha256_of
 from attribound.models import MLPConfig, build, save
-from attribound.zoo import Card, Licence, Protocol, Weights, measure, protocol_of
-from attribound.zoo.measuring import images_of
-from attribound.zoo.storage import write_card
+from attribound.zoo import Card, CardProtocol, Licence, Weights, write_card
+from reproduction.zoo.measuring import images_of, measure
+from reproduction.zoo.protocols import protocol_of
 
 CONFIG = MLPConfig(features=64, hidden=(8,), classes=10)
 
 
-def quick(images: int = 40) -> Protocol:
+def quick(images: int = 40) -> CardProtocol:
     """The protocol of the digits with fewer steps and images."""
     usual = protocol_of("digits").limited(images)
     return replace(
         usual,
-        predictions=replace(usual.predictions, steps=3, step_size=0.05),
-        attributions=replace(usual.attributions, steps=3, step_size=0.02, images=5),
+        predictions=replace(
+            usual.predictions, attack=replace(usual.predictions.attack, steps=3, step_size=0.05)
+        ),
+        attributions=replace(
+            usual.attributions,
+            attack=replace(usual.attributions.attack, steps=3, step_size=0.02),
+            images=5,
+        ),
     )
 
 

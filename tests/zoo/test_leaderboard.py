@@ -73,7 +73,7 @@ def test_markdown_has_a_table_for_each_data_set(cards) -> None:
 
 def test_the_sentence_says_what_was_measured(cards) -> None:
     assert how(cards[0]).endswith(
-        "Attributions (integrated gradients of 5 steps) under IFIA top-8 with 3 steps, linf 0.05: "
+        "Attributions (`ig:steps=5,quadrature=midpoint`) under IFIA top-8 with 3 steps, linf 0.05: "
         "the first 5 images classified correctly."
     )
     assert how(cards[2]).endswith("40 images.")

@@ -10,9 +10,9 @@ import shared
 from attribound import data, models, zoo
 from attribound.basics.whole_files import sha256_of
 from attribound.metrics import clean_accuracy
-from attribound.zoo.measuring import FIRST
 from attribound.zoo.naming import check_describes
 from attribound.zoo.places import PACKAGED
+from reproduction.zoo.measuring import FIRST
 
 #: Where the card lies says which models ship; others may be in a directory of the developer's.
 CARDS = sorted(file.relative_to(PACKAGED) for file in PACKAGED.rglob("*.json"))

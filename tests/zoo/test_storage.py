@@ -53,7 +53,10 @@ def put(value, *path):
     [
         (put(1, "colour"), "first in colour: Unexpected"),
         (put(1, "measured", "clean", "colour"), "first in measured.clean.colour: Unexpected"),
-        (put(1, "measured", "protocol", "predictions", "ball", "x"), "predictions.ball.x: Unexp"),
+        (
+            put(1, "measured", "protocol", "predictions", "ball", "x"),
+            "predictions.ball.x: expected",
+        ),
         (lambda card: card.pop("commit"), "first in commit: Field required"),
         (lambda card: card["measured"]["similarity"].pop("k"), "similarity.k: Field required"),
         (put("12", "seed"), "first in seed: Input should be a valid integer"),
@@ -61,7 +64,7 @@ def put(value, *path):
         (put(41, "measured", "clean", "count"), "got 41 of 40"),
         (put("ABC", "weights", "sha256"), "sha256: expected 64 hexadecimal digits"),
         (put({"name": "x", "sha256": "0" * 64}, "warm_start"), "name of a model: expected <data>"),
-        (put("linfty", "measured", "protocol", "predictions", "ball", "norm"), "'l1', 'l2' or"),
+        (put("linfty", "measured", "protocol", "predictions", "ball", "kind"), "got 'linfty'"),
         (put("nowhere", "name"), "name of a model: expected <data>/<method>"),
     ],
 )

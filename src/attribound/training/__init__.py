@@ -16,6 +16,7 @@ from attribound.training.objectives import (
     TRADESWithIGR,
 )
 from attribound.training.optimiser import SGD, Adam, Optimiser
+from attribound.training.parts import load_parts
 from attribound.training.schedule import Constant, Cosine, MultiStep, OneCycle, Schedule
 from attribound.training.stopping import Stopped
 from attribound.training.trainer import Hardware, TrainingResult, train
@@ -49,5 +50,6 @@ __all__ = [
     "TrainingData",
     "TrainingObjective",
     "TrainingResult",
+    "load_parts",
     "train",
 ]

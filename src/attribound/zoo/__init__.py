@@ -2,24 +2,33 @@
 
 from attribound.zoo.catalogue import card, cards, load, names, path
 from attribound.zoo.leaderboard import markdown
-from attribound.zoo.measuring import measure
-from attribound.zoo.protocol import PROTOCOLS, Protocol, protocol_of
-from attribound.zoo.record import Card, Licence, Measured, WarmStart, Weights
+from attribound.zoo.naming import check_describes, check_name
+from attribound.zoo.places import find, own_directory, shipped_directory
+from attribound.zoo.protocol import AttributionCheck, CardProtocol, PredictionCheck
+from attribound.zoo.record import Card, Licence, Measurement, WarmStart, Weights
+from attribound.zoo.storage import parse_card, to_json, write_card
 
 __all__ = [
-    "PROTOCOLS",
+    "AttributionCheck",
     "Card",
+    "CardProtocol",
     "Licence",
-    "Measured",
-    "Protocol",
+    "Measurement",
+    "PredictionCheck",
     "WarmStart",
     "Weights",
     "card",
     "cards",
+    "check_describes",
+    "check_name",
+    "find",
     "load",
     "markdown",
-    "measure",
     "names",
+    "own_directory",
+    "parse_card",
     "path",
-    "protocol_of",
+    "shipped_directory",
+    "to_json",
+    "write_card",
 ]

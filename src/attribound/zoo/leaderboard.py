@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, fields
 from itertools import groupby
 
 from attribound.basics.errors import InputError
-from attribound.zoo.comparison import numbers
 from attribound.zoo.record import Card
 
 #: By what it can be sorted, best first; ties by name.
@@ -17,7 +16,7 @@ SORTS = ("kendall", "top_k", "pearson", "cosine", "clean", "attacked", "name")
 
 
 @dataclass(frozen=True)
-class Row:
+class LeaderboardRow:
     """One model; shares and correlations as numbers, None where nothing could be compared."""
 
     name: str
@@ -35,7 +34,7 @@ class Row:
     cpu_minutes: float
 
 
-def rows(cards: Iterable[Card], sort: str = "kendall") -> list[Row]:
+def rows(cards: Iterable[Card], sort: str = "kendall") -> list[LeaderboardRow]:
     """A row for each card: data sets by name, in each the best first.
 
     Raises:
@@ -46,24 +45,24 @@ def rows(cards: Iterable[Card], sort: str = "kendall") -> list[Row]:
             "sort", expected=f"one of {', '.join(SORTS)}", got=repr(sort), remedy="choose one"
         )
 
-    def order(row: Row) -> tuple[object, ...]:
+    def order(row: LeaderboardRow) -> tuple[object, ...]:
         value = None if sort == "name" else getattr(row, sort)
         return (row.data, value is None, 0.0 if value is None else -value, row.name)
 
     return sorted(map(_row, cards), key=order)
 
 
-def _row(card: Card) -> Row:
-    measured = {name: number.value for name, number in numbers(card.measured).items()}
+def _row(card: Card) -> LeaderboardRow:
+    measured = {name: number.value for name, number in card.measured.numbers.items()}
     predictions = card.measured.protocol.predictions
-    return Row(
+    return LeaderboardRow(
         name=card.name,
         data=card.data,
         method=card.method,
         network=str(card.network.get("architecture")),
         clean=measured["clean"],
         attacked=measured["attacked"],
-        attack=f"{predictions.ball.norm} {predictions.ball.epsilon:.3g}",
+        attack=f"{predictions.ball.name} {predictions.ball.epsilon:.3g}",
         top_k=measured.get("top_k"),
         kendall=measured.get("kendall"),
         pearson=measured.get("pearson"),
@@ -87,7 +86,7 @@ HEADER = (
 )
 
 
-def cells(row: Row) -> list[str]:
+def cells(row: LeaderboardRow) -> list[str]:
     """A row as it is printed, under :data:`HEADER`."""
     alike = (row.top_k, row.kendall, row.pearson, row.cosine)
     return [
@@ -101,7 +100,7 @@ def cells(row: Row) -> list[str]:
     ]
 
 
-def by_data(found: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+def by_data(found: Sequence[LeaderboardRow]) -> list[tuple[str, list[LeaderboardRow]]]:
     """Rows in groups of one data set."""
     return [(data, list(group)) for data, group in groupby(found, key=lambda row: row.data)]
 
@@ -134,24 +133,24 @@ def how(card: Card) -> str:
     measured, protocol = card.measured, card.measured.protocol
     one, other = protocol.predictions, protocol.attributions
     text = (
-        f"Clean: {measured.clean.n:,} test images. PGD-{one.steps}, {one.ball.norm} "
+        f"Clean: {measured.clean.n:,} test images. PGD-{one.attack.steps}, {one.ball.name} "
         f"{one.ball.epsilon:.3g}: {measured.attacked.n:,} images."
     )
     if measured.similarity is None:
         return text
-    name = other.explanation.method.replace("_", " ")
-    nodes = f" of {other.explanation.steps} steps" if "integrated" in name else ""
     return (
-        f"{text} Attributions ({name}{nodes}) under IFIA top-{other.k} with {other.steps} steps, "
-        f"{other.ball.norm} {other.ball.epsilon:.3g}: the first {measured.similarity.n} images "
-        "classified correctly."
+        f"{text} Attributions (`{other.attribution.name}`) under IFIA top-{other.k} with "
+        f"{other.attack.steps} steps, {other.ball.name} {other.ball.epsilon:.3g}: the first "
+        f"{measured.similarity.n} images classified correctly."
     )
 
 
 def to_csv(cards: Iterable[Card], sort: str = "kendall") -> str:
     """The leaderboard as CSV, numbers in full."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, [field.name for field in fields(Row)], lineterminator="\n")
+    writer = csv.DictWriter(
+        out, [field.name for field in fields(LeaderboardRow)], lineterminator="\n"
+    )
     writer.writeheader()
     writer.writerows(asdict(row) for row in rows(cards, sort))
     return out.getvalue()

@@ -27,6 +27,11 @@ def places() -> tuple[Path, ...]:
     return tuple(found)
 
 
+def shipped_directory() -> Path:
+    """That of the package itself."""
+    return PACKAGED
+
+
 def cache_directory() -> Path:
     """``zoo`` in the platform's cache directory."""
     return user_cache_path("attribound", appauthor=False) / "zoo"

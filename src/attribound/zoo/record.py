@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from attribound.basics.errors import InputError
-from attribound.metrics import Share, Similarity
+from attribound.metrics import Mean, Share, Similarity
 from attribound.zoo.naming import check_name
-from attribound.zoo.protocol import Protocol
+from attribound.zoo.protocol import CardProtocol
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class WarmStart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class Measurement:
     """What was measured on test images, and how.
 
     Attributes:
@@ -55,11 +55,25 @@ class Measured:
             images is classified correctly.
     """
 
-    protocol: Protocol
+    protocol: CardProtocol
     clean: Share
     first: Share
     attacked: Share
     similarity: Similarity | None
+
+    @property
+    def numbers(self) -> dict[str, Share | Mean]:
+        """Every number by its name."""
+        own: dict[str, Share | Mean] = {"clean": self.clean, "attacked": self.attacked}
+        alike = self.similarity
+        if alike is not None:
+            own |= {
+                "top_k": alike.top_k,
+                "kendall": alike.kendall,
+                "pearson": alike.pearson,
+                "cosine": alike.cosine,
+            }
+        return own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +115,7 @@ class Card:
     warm_start: WarmStart | None
     cpu_seconds: float
     weights: Weights
-    measured: Measured
+    measured: Measurement
     date: datetime.date
     versions: dict[str, str]
     licence: Licence

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib
+import json
 from pathlib import Path
 from typing import Any
 
 from attribound.basics.errors import InputError
 from attribound.basics.whole_files import write_whole
+from attribound.values import to_spec
 from attribound.zoo.record import Card
 
 
@@ -34,7 +36,7 @@ def parse_card(text: str | bytes, subject: str) -> Card:
             f"card {subject}",
             expected="every key of a card, no other, each of its type",
             got=f"{error.error_count()} faults, first in {where}: {first['msg']}",
-            remedy="write cards with `attribound zoo add`, and read those of a newer "
+            remedy="let `python -m reproduction.zoo add` write cards, and read those of a newer "
             "attribound with that one",
         ) from error
     return card
@@ -44,8 +46,12 @@ def to_json(card: Card) -> str:
     """The text of the card's file."""
     adapter, _ = _adapter()
     # Without warnings: values that are not of their type are an error when it is read.
-    text: bytes = adapter.dump_json(card, indent=2, warnings=False)
-    return text.decode() + "\n"
+    plain: dict[str, Any] = adapter.dump_python(
+        card, mode="json", warnings=False, exclude={"measured": {"protocol"}}
+    )
+    protocol = to_spec(card.measured.protocol, whole=True)
+    plain["measured"] = {"protocol": protocol, **plain["measured"]}
+    return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
 
 
 def write_card(card: Card, path: Path) -> None:

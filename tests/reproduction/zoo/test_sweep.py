@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from attribound.cli.app import app
-
-ROOT = Path(__file__).resolve().parents[2]
-spec = importlib.util.spec_from_file_location("zoo_sweep", ROOT / "zoo" / "sweep.py")
-script = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(script)
+from reproduction.zoo import sweep as script
 
 RECIPE = """
 epochs = 1

@@ -1,11 +1,11 @@
 """Train one recipe with several values of a setting, and compare them on held-out images.
 
-    .venv/bin/python zoo/sweep.py fashion-mnist/art method.weight=0.5,2,8 --set data.limit=10000
+    .venv/bin/python -m reproduction.zoo.sweep fashion-mnist/art method.weight=0.5,2,8
 
 The images are those the recipe holds out of its training set: no test image chooses a
 setting. What the training starts from is measured on them, too. Results are kept in
-``zoo/sweeps/<name>.json`` and a row that is there is not made again; ``zoo/runs/sweeps`` has the
-trainings. ``--table`` only prints what is there.
+``sweeps/<name>.json`` beside this file and a row that is there is not made again; ``runs/sweeps``
+has the trainings. ``--table`` only prints what is there.
 """
 
 # ruff: noqa: S603, T201 - a script that prints, and starts processes
@@ -23,14 +23,11 @@ from typing import Any
 import torch
 
 from attribound import data, models, zoo
-from attribound.basics.tables import render
-from attribound.basics.toml_files import read_toml
-from attribound.basics.whole_files import write_whole
-from attribound.training import TrainingConfig
-from attribound.training.parts import load_parts
+from attribound.basics import read_toml, render, store_whole
+from attribound.training import TrainingConfig, load_parts
 from attribound.values import changed, from_spec
-from attribound.zoo.measuring import measure
-from attribound.zoo.protocol import protocol_of
+from reproduction.zoo.measuring import measure
+from reproduction.zoo.protocols import protocol_of
 
 HERE = Path(__file__).resolve().parent
 Row = dict[str, Any]
@@ -128,7 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
             if all(row["settings"] != settings for row in rows):
                 rows.append(_row(recipe, settings, options))
                 kept.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(kept, f"{json.dumps(rows, indent=1)}\n".encode())
+                store_whole(kept, f"{json.dumps(rows, indent=1)}\n".encode())
     print(render(title(rows), HEADER, cells(rows)) if rows else f"no sweep of {options.name} yet")
     return 0
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attribound.metrics import Mean, Share
-from attribound.zoo.record import Measured
+from attribound.zoo import Measurement
 
 #: How many standard errors two measurements may be apart.
 TOLERANCE = 2.0
 
 
 @dataclass(frozen=True)
-class Difference:
+class Remeasured:
     """One number on the card and measured again; ``error`` is the larger standard error."""
 
     what: str
@@ -26,25 +25,11 @@ class Difference:
         return abs(self.after - self.before) <= TOLERANCE * self.error
 
 
-def numbers(measured: Measured) -> dict[str, Share | Mean]:
-    """Every number of a measurement by its name."""
-    own: dict[str, Share | Mean] = {"clean": measured.clean, "attacked": measured.attacked}
-    alike = measured.similarity
-    if alike is not None:
-        own |= {
-            "top_k": alike.top_k,
-            "kendall": alike.kendall,
-            "pearson": alike.pearson,
-            "cosine": alike.cosine,
-        }
-    return own
-
-
-def compare(before: Measured, after: Measured) -> tuple[Difference, ...]:
+def compare(before: Measurement, after: Measurement) -> tuple[Remeasured, ...]:
     """The numbers that both have; all they differ by should be images and rounding."""
-    old, new = numbers(before), numbers(after)
+    old, new = before.numbers, after.numbers
     return tuple(
-        Difference(
+        Remeasured(
             name,
             old[name].value,
             new[name].value,

@@ -10,15 +10,24 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any
 
-from attribound.basics.errors import InputError
-from attribound.basics.whole_files import sha256_of, write_whole
+from attribound import InputError
+from attribound.basics import sha256_of, store_whole
 from attribound.data import NAMES
 from attribound.models import load
-from attribound.zoo.measuring import images_of, measure
-from attribound.zoo.naming import check_describes
-from attribound.zoo.protocol import Protocol, protocol_of
-from attribound.zoo.record import Card, Licence, Measured, WarmStart, Weights
-from attribound.zoo.storage import parse_card, to_json, write_card
+from attribound.zoo import (
+    Card,
+    CardProtocol,
+    Licence,
+    Measurement,
+    WarmStart,
+    Weights,
+    check_describes,
+    parse_card,
+    to_json,
+    write_card,
+)
+from reproduction.zoo.measuring import images_of, measure
+from reproduction.zoo.protocols import protocol_of
 
 #: Of the weights this project trains.
 LICENCE = "Apache-2.0"
@@ -40,7 +49,7 @@ def add(
     place: str | Path,
     *,
     cards: str | Path | None = None,
-    protocol: Protocol | None = None,
+    protocol: CardProtocol | None = None,
     replace: bool = False,
 ) -> Card:
     """Measure the network of a finished training, and put its weights and card into a zoo.
@@ -81,7 +90,7 @@ def add(
     card = parse_card(to_json(card), at.name)
     file = Path(place) / f"{name}.safetensors"
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file, weights.read_bytes())
+    store_whole(file, weights.read_bytes())
     write_card(card, at)
     return card
 
@@ -135,7 +144,7 @@ def _card(
     config: dict[str, Any],
     summary: dict[str, Any],
     weights: Weights,
-    measured: Measured,
+    measured: Measurement,
 ) -> Card:
     settings = config["settings"]
     versions = dict(config["versions"])

@@ -1,13 +1,13 @@
 """Train the zoo: every recipe whose model is not there yet, then measure it and make its card.
 
-    .venv/bin/python zoo/train.py --jobs 2
-    .venv/bin/python zoo/train.py fashion-mnist/at mnist/at --jobs 1
+    .venv/bin/python -m reproduction.zoo.train --jobs 2
+    .venv/bin/python -m reproduction.zoo.train fashion-mnist/at mnist/at --jobs 1
 
-A recipe is a config of ``attribound train`` at ``zoo/recipes/<name>.toml``. One that starts
-from another (``warm_start = "zoo:NAME"``) waits for it. Each training is a process with
-the threads its recipe says; its state is in ``zoo/runs/<name>``, its output in
-``zoo/runs/<name>.log``. Stopped or killed, this goes on where it was. Cards go into the
-package; weights too for the data sets that ship with it, into ``zoo/models`` for others.
+A recipe is a config of ``attribound train`` at ``recipes/<name>.toml`` beside this file. One that
+starts from another (``warm_start = "zoo:NAME"``) waits for it. Each training is a process with
+the threads its recipe says; its state is in ``runs/<name>``, its output in ``runs/<name>.log``.
+Stopped or killed, this goes on where it was. Cards go into the package; weights too for the
+data sets that ship with it, into ``zoo/models`` of the repository for others.
 """
 
 # ruff: noqa: S603, T201 - a script that prints, and starts processes
@@ -26,13 +26,14 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from attribound import zoo
-from attribound.basics.toml_files import read_toml
+from attribound.basics import read_toml
 from attribound.training import TrainingConfig
 from attribound.values import from_spec
-from attribound.zoo.naming import check_name
-from attribound.zoo.places import PACKAGED
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+#: Weights that the wheel does not have.
+MODELS = ROOT / "zoo" / "models"
 #: Data sets whose weights ship in the wheel.
 SHIPPED = ("fashion-mnist",)
 #: Attacked on all test images even where that takes long: what others are compared with.
@@ -41,7 +42,7 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ZooRecipe:
     """One model to train; ``needs`` is the name of the one it starts from."""
 
     name: str
@@ -49,19 +50,19 @@ class Recipe:
     needs: str | None
 
 
-def read_recipes(folder: Path) -> dict[str, Recipe]:
+def read_recipes(folder: Path) -> dict[str, ZooRecipe]:
     """All recipes of a folder by name; each is a config that can be read."""
     found = {}
     for file in sorted(folder.glob("*/*.toml")):
-        name = check_name(file.relative_to(folder).with_suffix("").as_posix())
+        name = zoo.check_name(file.relative_to(folder).with_suffix("").as_posix())
         start = from_spec(read_toml(file), TrainingConfig).warm_start
         warm = start is not None and start.file.startswith("zoo:")
-        found[name] = Recipe(name, file, start.file.removeprefix("zoo:") if warm else None)
+        found[name] = ZooRecipe(name, file, start.file.removeprefix("zoo:") if warm else None)
     return found
 
 
 def chosen(
-    recipes: Mapping[str, Recipe], names: Collection[str], done: Collection[str]
+    recipes: Mapping[str, ZooRecipe], names: Collection[str], done: Collection[str]
 ) -> set[str]:
     """The recipes asked for (all, if none) and what they start from, without those done."""
     unknown = set(names) - set(recipes)
@@ -82,7 +83,10 @@ def chosen(
 
 
 def train_all(
-    recipes: Mapping[str, Recipe], wanted: set[str], jobs: int, train: Callable[[Recipe], bool]
+    recipes: Mapping[str, ZooRecipe],
+    wanted: set[str],
+    jobs: int,
+    train: Callable[[ZooRecipe], bool],
 ) -> dict[str, str]:
     """Train ``wanted``, ``jobs`` at a time, each after what it starts from.
 
@@ -126,29 +130,37 @@ class Workshop:
     to: Path | None
     images: int | None
 
-    def __call__(self, recipe: Recipe) -> bool:
+    def __call__(self, recipe: ZooRecipe) -> bool:
         """Train, measure and add one model; whether it worked."""
         run, log = self.runs / recipe.name, self.runs / f"{recipe.name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         shipped = recipe.name.partition("/")[0] in SHIPPED
-        place = self.to or (PACKAGED if shipped else HERE / "models")
-        train = ["train", "--config", recipe.file, "--out", run, "--resume"]
-        add = ["zoo", "add", run, "--name", recipe.name, "--to", place]
-        add += ["--cards", self.to or PACKAGED]
+        package = zoo.shipped_directory()
+        place = self.to or (package if shipped else MODELS)
+        train = ["attribound.cli", "train", "--config", recipe.file, "--out", run, "--resume"]
+        add = ["reproduction.zoo", "add", run, "--name", recipe.name, "--to", place]
+        add += ["--cards", self.to or package]
         add += [] if self.images is None else ["--images", self.images]
         add += ["--whole"] if recipe.name in WHOLE else []
         _say(f"{recipe.name}: training, see {log}")
         for arguments in (train, add):
             with log.open("ab") as out:
-                command = [sys.executable, "-m", "attribound.cli", *map(str, arguments)]
+                command = [sys.executable, "-m", *map(str, arguments)]
                 ended = subprocess.run(
-                    command, stdout=out, stderr=out, env={**os.environ, **_ONE_THREAD}, check=False
+                    command, stdout=out, stderr=out, env=_environment(), check=False
                 )
             if ended.returncode:
                 _say(f"{recipe.name}: exit code {ended.returncode}, see {log}")
                 return False
         _say(f"{recipe.name}: done")
         return True
+
+
+def _environment() -> dict[str, str]:
+    """One thread a training, and this package to be found from every folder."""
+    before = os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([str(ROOT), *([before] if before else [])])
+    return {**os.environ, **_ONE_THREAD, "PYTHONPATH": path}
 
 
 def _say(text: str) -> None:

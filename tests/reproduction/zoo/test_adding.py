@@ -14,7 +14,7 @@ from attribound.training import CE
 from attribound.training.config import HeldOut, InitialWeights, TrainingConfig, TrainingData
 from attribound.training.trainer import train
 from attribound.zoo import places
-from attribound.zoo.adding import DATA_LICENCES, LICENCE, add
+from reproduction.zoo.adding import DATA_LICENCES, LICENCE, add
 
 QUICK = tiny_zoo.quick()
 

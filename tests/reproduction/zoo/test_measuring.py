@@ -7,11 +7,10 @@ import torch
 
 import attribound as ab
 import tiny_zoo
-from attribound import zoo
 from attribound.metrics import Mean, Share, attacked_accuracy, attribution_similarity
 from attribound.models import build
-from attribound.zoo.comparison import Difference, compare
-from attribound.zoo.measuring import images_of
+from reproduction.zoo.comparison import Remeasured, compare
+from reproduction.zoo.measuring import images_of, measure
 
 
 @pytest.fixture(scope="module")
@@ -24,19 +23,19 @@ def test_each_number_has_its_own_images(case) -> None:
     model, x, y = case
     usual = tiny_zoo.quick()
     protocol = replace(usual, images=None, predictions=replace(usual.predictions, images=30))
-    measured = zoo.measure(model, x, y, protocol)
+    measured = measure(model, x, y, protocol)
     right = (model(x).argmax(1) == y).tolist()
     assert measured.protocol == protocol
     assert measured.clean == Share(sum(right), len(x))
     assert measured.first == measured.clean  # digits has fewer than 1,000
-    attack, ball = protocol.predictions.attack, protocol.predictions.ball()
+    attack, ball = protocol.predictions.attack, protocol.predictions.ball
     assert measured.attacked == attacked_accuracy(model, x[:30], y[:30], ball, attack)
     # The fifth correct image is the last one looked at.
     end = [i for i, is_right in enumerate(right) if is_right][4] + 1
     other = protocol.attributions
     attribution = ab.IntegratedGradients(model, 5, quadrature="midpoint")
     assert measured.similarity == attribution_similarity(
-        attribution, x[:end], y[:end], other.ball(), other.attack, other.k
+        attribution, x[:end], y[:end], other.ball, other.attack, other.k
     )
     assert measured.similarity.misclassified == end - 5
 
@@ -45,7 +44,7 @@ def test_the_first_thousand_are_counted_apart(case) -> None:
     model, x, y = case
     many, labels = x.repeat(4, 1, 1, 1), y.repeat(4)
     usual = tiny_zoo.quick()
-    measured = zoo.measure(model, many, labels, replace(usual, images=1200))
+    measured = measure(model, many, labels, replace(usual, images=1200))
     right = model(many[:1200]).argmax(1) == labels[:1200]
     assert measured.clean == Share(int(right.sum()), 1200)
     assert measured.first == Share(int(right[:1000].sum()), 1000)
@@ -54,26 +53,31 @@ def test_the_first_thousand_are_counted_apart(case) -> None:
 
 def test_measuring_again_gives_the_same(case) -> None:
     model, x, y = case
-    first = zoo.measure(model, x, y, tiny_zoo.quick())
-    assert zoo.measure(model, x, y, tiny_zoo.quick(), progress=True) == first
+    first = measure(model, x, y, tiny_zoo.quick())
+    assert measure(model, x, y, tiny_zoo.quick(), progress=True) == first
     assert all(difference.agrees for difference in compare(first, first))
 
 
 def test_all_images_may_be_explained(case) -> None:
     model, x, y = case
     usual = tiny_zoo.quick()
-    protocol = replace(usual, attributions=replace(usual.attributions, images=None, steps=1))
-    measured = zoo.measure(model, x[:20], y[:20], protocol)
+    protocol = replace(
+        usual,
+        attributions=replace(
+            usual.attributions, images=None, attack=replace(usual.attributions.attack, steps=1)
+        ),
+    )
+    measured = measure(model, x[:20], y[:20], protocol)
     assert measured.similarity.n + measured.similarity.misclassified == 20
 
 
 def test_nothing_right_is_measured_too(case) -> None:
     model, x, y = case
     wrong = (model(x).argmax(1) + 1) % 10
-    measured = zoo.measure(model, x, wrong, tiny_zoo.quick())
+    measured = measure(model, x, wrong, tiny_zoo.quick())
     assert measured.clean == Share(0, 40)
     assert measured.similarity is None
-    assert [d.what for d in compare(zoo.measure(model, x, y, tiny_zoo.quick()), measured)] == [
+    assert [d.what for d in compare(measure(model, x, y, tiny_zoo.quick()), measured)] == [
         "clean",
         "attacked",
     ]
@@ -81,13 +85,13 @@ def test_nothing_right_is_measured_too(case) -> None:
 
 @pytest.mark.parametrize(("after", "agrees"), [(0.5, True), (0.52, True), (0.53, False)])
 def test_two_standard_errors_decide(after, agrees) -> None:
-    assert Difference("kendall", 0.5, after, 0.0125).agrees is agrees
+    assert Remeasured("kendall", 0.5, after, 0.0125).agrees is agrees
 
 
 def test_another_model_is_noticed(case) -> None:
-    """What `attribound zoo measure` is for."""
+    """What `python -m reproduction.zoo measure` is for."""
     model, x, y = case
-    measured = zoo.measure(model, x, y, tiny_zoo.quick())
+    measured = measure(model, x, y, tiny_zoo.quick())
     other = replace(
         measured,
         clean=Share(39, 40),

@@ -6,15 +6,14 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from attribound import data
+from attribound import Classifier, data
 from attribound.metrics import (
     attacked_accuracy,
     attribution_similarity,
     beginning_with,
     clean_accuracy,
 )
-from attribound.zoo.protocol import Protocol
-from attribound.zoo.record import Measured
+from attribound.zoo import CardProtocol, Measurement
 
 #: Images whose accuracy every card has, for a check that takes seconds.
 FIRST = 1000
@@ -26,8 +25,8 @@ def images_of(name: str) -> tuple[Tensor, Tensor]:
 
 
 def measure(
-    model: nn.Module, x: Tensor, y: Tensor, protocol: Protocol, *, progress: bool = False
-) -> Measured:
+    model: nn.Module, x: Tensor, y: Tensor, protocol: CardProtocol, *, progress: bool = False
+) -> Measurement:
     """Everything a card says of a model, measured on ``x`` with labels ``y`` by ``protocol``.
 
     The same numbers every time, up to the rounding of the machine: images are taken
@@ -36,20 +35,22 @@ def measure(
     predictions, attributions = protocol.predictions, protocol.attributions
     few = slice(predictions.images)
     attack = replace(predictions.attack, progress=progress)
-    attacked = attacked_accuracy(model, x[few], y[few], predictions.ball(), attack)
+    attacked = attacked_accuracy(model, x[few], y[few], predictions.ball, attack)
     count = len(x)
     if attributions.images is not None:
         count = beginning_with(attributions.images, model, x, y)
+    # Kinks break bounds; an attack may still climb.
+    attribution = attributions.attribution.of(Classifier(model, allow_kinks=True))
     similarity = attribution_similarity(
-        attributions.explanation(model),
+        attribution,
         x[:count],
         y[:count],
-        attributions.ball(),
+        attributions.ball,
         replace(attributions.attack, progress=progress),
         attributions.k,
     )
     own, labels = x[slice(protocol.images)], y[slice(protocol.images)]
-    return Measured(
+    return Measurement(
         protocol=protocol,
         clean=clean_accuracy(model, own, labels),
         first=clean_accuracy(model, own[:FIRST], labels[:FIRST]),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -14,24 +12,18 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from attribound import zoo
-from attribound.basics.errors import InputError
-from attribound.basics.toml_files import read_toml
+from attribound import InputError, zoo
+from attribound.basics import read_toml
 from attribound.cli.app import app
 from attribound.models import config_from_json
 from attribound.training import TrainingConfig
 from attribound.values import from_spec
 from attribound.zoo import places
-from attribound.zoo.naming import check_describes
-from attribound.zoo.protocol import PROTOCOLS
+from reproduction.zoo import command
+from reproduction.zoo import train as script
+from reproduction.zoo.protocols import PROTOCOLS
 
-ROOT = Path(__file__).resolve().parents[2]
-spec = importlib.util.spec_from_file_location("zoo_train", ROOT / "zoo" / "train.py")
-script = importlib.util.module_from_spec(spec)
-sys.modules["zoo_train"] = script  # dataclasses look there for their annotations
-spec.loader.exec_module(script)
-
-RECIPES = script.read_recipes(ROOT / "zoo" / "recipes")
+RECIPES = script.read_recipes(script.HERE / "recipes")
 SMALL_CNN = ("ce", "at", "ig-norm", "advaat", "art", "trades", "trades-igr")
 WANTED = {
     *(f"{data}/{method}" for data in ("mnist", "fashion-mnist") for method in SMALL_CNN),
@@ -69,14 +61,14 @@ def architecture(recipe) -> str:
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_is_what_its_name_says(name) -> None:
     config = config_of(RECIPES[name])
-    check_describes(name, config.data.name, config.method.name, architecture(RECIPES[name]))
+    zoo.check_describes(name, config.data.name, config.method.name, architecture(RECIPES[name]))
     assert config.threads is not None  # the weights depend on it
     measured = PROTOCOLS[config.data.name].predictions.ball
-    assert config.ball == measured()  # trained against what it is measured with
+    assert config.ball == measured  # trained against what it is measured with
 
 
 def recipes(**needs: str | None):
-    return {name: script.Recipe(name, Path(name), start) for name, start in needs.items()}
+    return {name: script.ZooRecipe(name, Path(name), start) for name, start in needs.items()}
 
 
 def test_what_is_done_is_not_trained_again() -> None:
@@ -187,9 +179,12 @@ def options(tmp_path, monkeypatch) -> list[str]:
 def in_process(monkeypatch) -> None:
     """Commands without a process of their own: importing takes longer than such a training."""
 
-    def run(command, stdout, **_):
-        assert command[1:3] == ["-m", "attribound.cli"]
-        found = CliRunner().invoke(app, command[3:])
+    apps = {"attribound.cli": app, "reproduction.zoo": command.app}
+
+    def run(arguments, stdout, env, **_):
+        assert arguments[1] == "-m"
+        assert env["PYTHONPATH"].startswith(str(script.ROOT))
+        found = CliRunner().invoke(apps[arguments[2]], arguments[3:])
         stdout.write(found.output.encode())
         return SimpleNamespace(returncode=found.exit_code)
 

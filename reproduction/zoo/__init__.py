@@ -1,0 +1,1 @@
+"""The making of the zoo: recipes, training, measuring, and adding models with their cards."""
