@@ -1,103 +1,91 @@
 """``make bench-bounds``: every claim against attacks, on trained networks.
 
-For each network, attribution and ball, bounds and attacks of test images (and of others,
-to calibrate on) are stored row by row, and a second pass of attacks beside them; the report
-is made from the rows alone. Kill it at any time: at most the batches in flight are lost, and
-the same command goes on from there. ``--report`` only reports what is there so far; ``--deeper``
-searches again, and more, where mean-value bounds were broken.
+For each network, attribution and ball, test images (and others, to calibrate on) are audited
+block by block; rows go into one table, and the report is made from that alone. Kill it at any
+time: at most the blocks in flight are lost, and the same command goes on from there.
+``--report`` only reports what is there so far; ``--deeper`` searches again, and more, where
+mean-value bounds were exceeded.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import multiprocessing
-import os
 import time
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import torch
 
-from claims import deeper, store
+import attribound as ab
+from attribound.auditing.engines import Work
+from attribound.basics.locking import Lock
+from claims import deeper
 from claims.measure import described, measure
-from claims.plan import RESULTS, Part, Settings, plan
+from claims.plan import Block, Settings, plan
 from claims.report import report
+from claims.store import BOUNDS, LINEAR, RESULTS, Stored
 
-TABLE = RESULTS / "bounds.parquet"
 TEXT = Path(__file__).parent / "bounds.txt"
 DEEPER = Path(__file__).parent / "deeper.txt"
 
 
-def compute(part: Part, settings: Settings) -> bool:
-    """Measure and store a part, unless it is there or another process is at it."""
-    path, text = part.path(settings.parts), described(part, settings)
-    if store.done(path, text):
-        return False
-    with store.claimed(path) as mine:
-        if not mine or store.done(path, text):
-            return False
-        column = json.dumps(text, sort_keys=True)
-        store.write(path, [{**row, "settings": column} for row in measure(part, settings)], text)
-    return True
+class Tables:
+    """Both tables in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bounds = Stored(folder / "bounds.parquet", BOUNDS)
+        self.linear = Stored(folder / "linear.parquet", LINEAR)
+
+    def missing(self, settings: Settings) -> list[Block]:
+        """What of the plan is not there with these settings; blocks shrink to what they lack."""
+        there = self.bounds.keys() | self.linear.keys()
+        found = []
+        for block in plan(settings):
+            text = described(block, settings.seed)
+            keys = {place: (block.network, block.role, place, text) for place in block.images}
+            left = tuple(place for place, key in keys.items() if key not in there)
+            found += [replace(block, images=left)] if left else []
+        return found
+
+    def wanted(self, settings: Settings) -> tuple[pa.Table, pa.Table]:
+        """The rows of the plan with these settings, and no others."""
+        keys = [
+            (block.network, block.role, place, described(block, settings.seed))
+            for block in plan(settings)
+            for place in block.images
+        ]
+        return self.bounds.only({*keys}), self.linear.only({*keys})
 
 
-def work(settings: Settings, parent: int | None = None) -> None:
-    """Compute every part that is left, one after the other; stop when the parent is gone."""
-    torch.set_num_threads(1)
-    parts = [*plan(settings)]
+@dataclass(frozen=True)
+class Measuring:
+    """Measures blocks in a worker."""
+
+    seed: int
+
+    def __call__(self) -> partial[pa.Table]:
+        return partial(measure, seed=self.seed)
+
+
+def run(tables: Tables, settings: Settings, jobs: int) -> None:
+    """Compute what is missing with ``jobs`` processes of one thread each."""
+    blocks = tables.missing(settings)
+    recipe = Measuring(settings.seed)
+    work = Work(recipe(), recipe, blocks.__getitem__, _given_up)
     started = time.perf_counter()
-    for number, part in enumerate(parts, 1):
-        if parent is not None and os.getppid() != parent:
-            return
-        begun = time.perf_counter()
-        if compute(part, settings):
-            now = time.perf_counter()
-            print(
-                f"{now - started:7.0f} s  {number}/{len(parts)}  {part.cell} {part.kind} "
-                f"{part.number}: {now - begun:.1f} s",
-                flush=True,
-            )
+    results = ab.LocalEngine(jobs, threads=1).run(work, range(len(blocks)))
+    for done, (number, rows) in enumerate(results, 1):
+        block = blocks[number]
+        (tables.linear if block.ball is None else tables.bounds).add(rows)
+        elapsed = time.perf_counter() - started
+        print(f"{elapsed:7.0f} s  {done}/{len(blocks)}  {block}", flush=True)
 
 
-def run(settings: Settings, jobs: int) -> None:
-    """Compute with ``jobs`` processes of one thread each."""
-    if jobs == 1:
-        work(settings)
-        return
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=work, args=(settings, os.getpid())) for _ in range(jobs)]
-    try:
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    finally:
-        for worker in workers:
-            worker.terminate()
-    failed = [worker.exitcode for worker in workers if worker.exitcode]
-    if failed:
-        raise SystemExit(f"{len(failed)} of {jobs} processes failed; see above, then run again")
-
-
-def combine(settings: Settings) -> tuple[list[store.Row], str]:
-    """The rows of all parts that are there with these settings, and what is missing."""
-    rows: list[store.Row] = []
-    missing = []
-    parts = [*plan(settings)]
-    for part in parts:
-        path = part.path(settings.parts)
-        if store.done(path, described(part, settings)):
-            rows += store.read(path)
-        else:
-            missing.append(part)
-    again = sum(part.again for part in missing)
-    lacks = (
-        f"{len(missing)} of {len(parts)} parts are not measured yet, {again} of them second passes"
-        " of attacks: this is about the rest.\n\n"
-    )
-    return rows, lacks if missing else ""
+def _given_up(number: int, reason: str) -> pa.Table:
+    raise SystemExit(f"block {number}: {reason}; run again to go on")
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -114,31 +102,33 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--deeper",
         action="store_true",
-        help="only search again, and more, where the stored mean-value bounds were broken",
+        help="only search again, and more, where the stored mean-value bounds were exceeded",
     )
-    parser.add_argument("--table", type=Path, default=TABLE)
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="of the tables")
     parser.add_argument("--text", type=Path, default=TEXT)
     return parser.parse_args(given)
 
 
 def main() -> None:
-    """Compute what is missing, put it together, report."""
+    """Compute what is missing, report."""
     given = arguments()
     chosen = {each.name: getattr(given, each.name) for each in fields(Settings)}
     settings = Settings(**{**chosen, "networks": tuple(chosen["networks"])})
     torch.set_num_threads(1)
+    if not (given.report or given.deeper):
+        given.folder.mkdir(parents=True, exist_ok=True)
+        lock = Lock(given.folder)
+        run(Tables(given.folder), settings, given.jobs)
+        lock.release()
+    tables = Tables(given.folder)
+    bounds, linear = tables.wanted(settings)
     if given.deeper:
-        text = deeper.report(store.read(given.table), settings.seed)
-        DEEPER.write_text(text + "\n")
-        print(text)
-        return
-    if not given.report:
-        run(settings, given.jobs)
-    rows, lacks = combine(settings)
-    kept = {name: str(value) for name, value in chosen.items() if name != "parts"}
-    store.write(given.table, rows, kept)
-    text = lacks + report(store.read(given.table))
-    given.text.write_text(text + "\n")
+        path, text = DEEPER, deeper.report(bounds, settings.seed)
+    else:
+        missing, blocks = len(tables.missing(settings)), len([*plan(settings)])
+        lacks = f"{missing} of {blocks} blocks are not measured yet: this is about the rest.\n\n"
+        path, text = given.text, (lacks if missing else "") + report(bounds, linear)
+    path.write_text(text + "\n")
     print(text)
 
 

@@ -3,40 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from statistics import fmean
+from collections.abc import Iterator, Sequence
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import attribound as ab
+from attribound.attacks import Attack
+from attribound.auditing.cells import Numbers
 from attribound.basics.tables import cell as number
 from attribound.basics.tables import render
-from claims import goals, passes
+from claims import goals
 from claims.plan import LARGE
-from claims.scores import CLAIMS, Cell, Score, cells, pool
-from claims.store import Row
-
-_COSTS = ("attack", "first_order", "mean_value", "certified")
+from claims.scores import CLAIMS, Score, Scored, pool, scored
 
 _AT_X = "l-infinity at x: norm solver against Theorem 2"
 _FURTHER = 1.001  # less may be rounding: passes that end at the same point do not agree exactly
 
 
-def report(rows: Sequence[Row]) -> str:
+def report(rows: pa.Table, linear: pa.Table) -> str:
     """Goals first, then what the second pass added, every cell, costs and settings."""
-    found = cells(rows)
-    parts = [_goals(found, rows), _passes(found, rows)]
+    found = scored(rows)
+    parts = [_goals(found, linear), _passes(found)]
     networks = dict.fromkeys(cell.network for cell in found)
     parts += [_claims([cell for cell in found if cell.network == name]) for name in networks]
-    parts += [_linear(rows), _costs(rows), _settings(rows)]
+    parts += [_linear(linear), _costs(found)]
+    parts += [_settings([*linear["settings"].unique(), *rows["settings"].unique()])]
     return "\n\n".join(part for part in parts if part)
 
 
-def _goals(found: Sequence[Cell], rows: Sequence[Row]) -> str:
+def _goals(found: Sequence[Scored], linear: pa.Table) -> str:
     groups = {
         "Mean-value bounds": goals.mean_value(found),
         "Calibrated first-order bounds, alpha .05": goals.calibrated(found),
         "Calibrated mean-value bounds, alpha .05": goals.calibrated(found, "calibrated_mean_value"),
         "Certified bounds": goals.certified(found),
-        f"{_AT_X}, 784 features": goals.linear(rows, 784),
-        **{f"{_AT_X}, 3072 features, {name}": goals.linear(rows, 3072, name) for name in LARGE},
+        f"{_AT_X}, 784 features": goals.linear(linear, 784),
+        **{f"{_AT_X}, 3072 features, {name}": goals.linear(linear, 3072, name) for name in LARGE},
     }
     return "\n\n".join(
         render(
@@ -48,43 +52,38 @@ def _goals(found: Sequence[Cell], rows: Sequence[Row]) -> str:
     )
 
 
-def _passes(found: Sequence[Cell], rows: Sequence[Row]) -> str:
-    """What the second pass of attacks broke alone, and what still lacks it."""
-    joined = passes.joined(rows)
-    lacking = passes.unfinished(rows)
-    stronger = sum(row["attack"] > _FURTHER * row["first_attack"] for row in joined)
+def _passes(found: Sequence[Scored]) -> str:
+    """What the second pass of attacks exceeded alone."""
+    both = [each for cell in found for each in cell.measured]
+    further = [each.attack("second") > _FURTHER * each.attack("first") for each in both]
+    text = [
+        "Every pair of image and ball is attacked in two passes and the larger deviation counts,",
+        "in tests and in calibration. The second starts at random points that neither the bounds",
+        "nor the first have seen; it went further than the first, by more than 0.1 %,",
+        f"on {sum(int(each.sum()) for each in further)} of {sum(map(len, both))} pairs.",
+    ]
     shown = []
     for claim in CLAIMS:
         have = [cell.scores[claim] for cell in found if claim in cell.scores]
         if have:
             whole = pool(have)
-            counts = [whole.count, whole.broken, whole.only_again]
-            shown.append([claim.replace("_", " "), *counts])
-    text = [
-        "Every pair of image and ball is attacked in two passes and the larger deviation counts,",
-        "in tests and in calibration. The second starts at random points that neither the bounds",
-        "nor the first have seen; it went further than the first, by more than 0.1 %,",
-        f"on {stronger} of {len(joined)} pairs.",
-    ]
-    if lacking:
-        where = len({passes.cell(row) for row in lacking})
-        text += [f"Unfinished and left out: {len(lacking)} pairs without it, cells: {where}."]
-    title = "Broken by the second pass alone, of pairs of test image and ball"
-    header = ["", "pairs", "broken", "only by the second pass"]
+            shown.append([_words(claim), whole.count, whole.exceeded, whole.only_second])
+    title = "Exceeded by the second pass alone, of pairs of test image and ball"
+    header = ["", "pairs", "exceeded", "only by the second pass"]
     return "\n".join([*text, "", render(title, header, shown)] if shown else text)
 
 
-def _claims(members: Sequence[Cell]) -> str:
-    """One network: share of images with a broken bound, and mean slack, for each claim."""
+def _claims(members: Sequence[Scored]) -> str:
+    """One network: share of images with an exceeded bound, and mean slack, for each claim."""
     rows = []
     for cell in members:
         most = max(score.count for score in cell.scores.values())
         shown = [_shown(cell.scores.get(claim), most) for claim in CLAIMS]
-        images = f"{most}+{cell.calibrations}"
-        rows.append([cell.attribution, cell.ball, images, *shown])
-    header = ["", "ball", "images", *[claim.replace("_", " ") for claim in CLAIMS]]
-    title = f"{members[0].network}: share of images whose bound was broken, mean of bound / attack"
-    return render(title, header, rows)
+        rows.append([cell.attribution, cell.ball, f"{most}+{cell.calibrations}", *shown])
+    title = (
+        f"{members[0].network}: share of images whose bound was exceeded, mean of bound / attack"
+    )
+    return render(title, ["", "ball", "images", *map(_words, CLAIMS)], rows)
 
 
 def _shown(score: Score | None, most: int) -> str:
@@ -94,70 +93,75 @@ def _shown(score: Score | None, most: int) -> str:
     return f"{score.share:.0%} {number(score.slack)}{fewer}"
 
 
-def _linear(rows: Sequence[Row]) -> str:
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _linear(rows: pa.Table) -> str:
     """The l-infinity problem at x by network and attribution."""
-    grouped = _grouped([row for row in rows if row["role"] == "linear"])
     shown = []
-    for (network, attribution), members in grouped.items():
-        tight = [row["norm_upper"] / row["theorem2"] for row in members]
-        shown.append(
-            [
-                network,
-                attribution,
-                members[0]["features"],
-                len(members),
-                fmean(tight),
-                max(tight),
-                fmean(row["norm_upper"] / row["norm_lower"] for row in members),
-                fmean(row["norm_products"] for row in members),
-                fmean(row["norm_seconds"] for row in members),
-                fmean(row["theorem2_seconds"] for row in members),
-            ]
+    keys = zip(rows["network"].to_pylist(), rows["attribution"].to_pylist(), strict=True)
+    for network, attribution in dict.fromkeys(keys):
+        same = pc.and_(
+            pc.equal(rows["network"], network), pc.equal(rows["attribution"], attribution)
         )
+        own = {name: np.asarray(values) for name, values in rows.filter(same).to_pydict().items()}
+        tight, gap = own["norm_upper"] / own["theorem2"], own["norm_upper"] / own["norm_lower"]
+        costs = [own[name] for name in ("norm_products", "norm_seconds", "theorem2_seconds")]
+        means = [float(each.mean()) for each in (tight, gap, *costs)]
+        sizes = [int(own["features"][0]), len(tight)]
+        shown.append([network, attribution, *sizes, means[0], float(tight.max()), *means[1:]])
     header = ["", "", "features", "images", "upper / Theorem 2", "largest", "upper / lower"]
     header += ["products", "seconds", "seconds, Theorem 2"]
     return render("max |J delta| over the cube, by the norm solver", header, shown) if shown else ""
 
 
-def _costs(rows: Sequence[Row]) -> str:
+def _costs(found: Sequence[Scored]) -> str:
     """What an image costs, by network and attribution."""
-    grouped = _grouped([row for row in rows if passes.first(row)])
-    again = _grouped([row for row in rows if passes.second(row)])
-    shown = [
-        [
-            network,
-            attribution,
-            _average(again.get((network, attribution), []), "attack_seconds"),
-            *[_average(members, f"{name}_seconds") for name in _COSTS],
-            *[_average(members, f"{name}_products") for name in _COSTS[1:3]],
+    shown = []
+    for network, attribution in dict.fromkeys((cell.network, cell.attribution) for cell in found):
+        same = [c for c in found if (c.network, c.attribution) == (network, attribution)]
+        cells = [each for cell in same for each in cell.measured]
+        names, counted = ("first_order", "mean_value", "certified"), ("first_order", "mean_value")
+        columns = [
+            *([each.attack(name, "seconds") for each in cells] for name in ("second", "first")),
+            *([each.bound(name, "seconds") for each in cells] for name in names),
+            *([each.bound(name, "products") for each in cells] for name in counted),
         ]
-        for (network, attribution), members in grouped.items()
-    ]
-    header = ["", "", "second attack", *[name.replace("_", " ") for name in _COSTS]]
+        shown.append([network, attribution, *(_average(np.concatenate(own)) for own in columns)])
+    header = ["", "", "second attack", "attack", "first order", "mean value", "certified"]
     header += ["products, first order", "products, mean value"]
     title = "Seconds of one core an image, mean over balls; mean value includes its own attack"
     return render(title, header, shown) if shown else ""
 
 
-def _settings(rows: Sequence[Row]) -> str:
+def _average(values: Numbers) -> float | str:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else "-"
+
+
+def _settings(texts: Sequence[pa.Scalar]) -> str:
     """Every setting the rows were computed with; more than one value is shown as such."""
     values: dict[str, dict[str, None]] = {}
-    for text in dict.fromkeys(row["settings"] for row in rows):
-        for key, value in json.loads(text).items():
-            if key not in ("network", "images", "claims"):
-                values.setdefault(key, {})[value if isinstance(value, str) else str(value)] = None
+    for text in texts:
+        for key, value in _told(json.loads(text.as_py())):
+            values.setdefault(key, {})[value] = None
     return "\n".join(
         ["Settings", *[f"  {key}: {' | '.join(found)}" for key, found in values.items()]]
     )
 
 
-def _grouped(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    grouped: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        grouped.setdefault((row["network"], row["attribution"]), []).append(row)
-    return grouped
-
-
-def _average(rows: Sequence[Row], column: str) -> float | str:
-    have = [row[column] for row in rows if row[column] is not None]
-    return fmean(have) if have else "-"
+def _told(settings: dict[str, object]) -> Iterator[tuple[str, str]]:
+    """One line a setting; those that a cell is known by are left out."""
+    kinds = {"attacks": Attack, "norm": ab.NormSolver, "spectral": ab.SpectralSolver}
+    for key, value in settings.items():
+        if key == "claims":
+            methods = [ab.from_spec(each, ab.Method) for each in value]
+            yield from ((method.claim.name, repr(method)) for method in methods)
+        elif key == "attacks":
+            for name, attack in value.items():
+                yield f"{name} attack", repr(ab.from_spec(attack, Attack))
+        elif key in kinds:
+            yield key, repr(ab.from_spec(value, kinds[key]))
+        elif key not in ("network", "attributions", "balls"):
+            yield key, str(value)

@@ -1,62 +1,86 @@
-"""Claims against attacks: how often a bound was broken, how far it lies above."""
+"""Claims against attacks: how often a bound was exceeded, how far it lies above."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from attribound.auditing import Cell, cells
+from attribound.auditing.cells import Numbers
 from attribound.bounding.calibrated.conformal import conformal_factor
-from claims.passes import cell, joined
-from claims.store import Row
 
 ALPHA = 0.05
-#: Calibrated claims and the column that they multiply with their factor.
+#: Calibrated claims and those whose bounds they multiply with their factor.
 BASES = {"calibrated": "first_order", "calibrated_mean_value": "mean_value"}
 CLAIMS = ("first_order", "adjusted", "calibrated", "mean_value", *[*BASES][1:], "certified")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Score:
-    """A claim on some images.
+    """The bounds of a claim on some images, and how far attacks moved these.
 
     Attributes:
-        count: images.
-        broken: how many an attack moved further than the bound.
-        only_again: how many of these only the second pass of attacks did.
-        slack: mean of bound / attack.
-        worst: largest attack / bound.
+        bound: infinite where nothing is promised.
+        attack: the larger deviation of both passes.
+        first: that of the first pass.
     """
 
-    count: int
-    broken: int
-    slack: float
-    worst: float
-    only_again: int = 0
+    bound: Numbers
+    attack: Numbers
+    first: Numbers
+
+    @property
+    def count(self) -> int:
+        """Images."""
+        return len(self.bound)
+
+    @property
+    def exceeded(self) -> int:
+        """How many an attack moved further than the bound."""
+        return int((self.attack > self.bound).sum())
+
+    @property
+    def only_second(self) -> int:
+        """How many of these only the second pass of attacks did."""
+        return int(((self.attack > self.bound) & (self.first <= self.bound)).sum())
 
     @property
     def share(self) -> float:
-        """Share of images with a broken bound."""
-        return self.broken / self.count
+        """Share of images with an exceeded bound."""
+        return self.exceeded / self.count
+
+    @property
+    def slack(self) -> float:
+        """Mean of bound / attack."""
+        return float(over(self.bound, self.attack).mean())
+
+    @property
+    def worst(self) -> float:
+        """Largest attack / bound."""
+        return float(over(self.attack, self.bound).max())
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A network, an attribution and a ball, with the score of every claim that was computed."""
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A network, an attribution and a ball, with the score of every claim that was computed.
+
+    Attributes:
+        calibrations: images behind the factors.
+        measured: the rows behind it, tests and calibration.
+    """
 
     network: str
     attribution: str
-    p: float
-    epsilon: float
+    ball: str
     calibrations: int
     factors: dict[str, float]
     scores: dict[str, Score]
-
-    @property
-    def ball(self) -> str:
-        """The ball in short."""
-        return f"l{self.p:g} {self.epsilon:g}"
+    measured: tuple[Cell, ...] = ()
 
     @property
     def adversarial(self) -> bool:
@@ -69,73 +93,55 @@ class Cell:
         return f"{self.network} {self.attribution} {self.ball}"
 
 
-def score(
-    bounds: Sequence[float], attacks: Sequence[float], first: Sequence[float] | None = None
-) -> Score:
-    """How bounds did on images whose attributions attacks moved so far.
-
-    An attribution that neither moves nor may move has slack 1. ``first`` is what the first
-    pass of attacks attained, if ``attacks`` are the best of more than that.
-    """
-    pairs = [*zip(bounds, attacks, strict=True)]
-    earlier = zip(pairs, attacks if first is None else first, strict=True)
-    return Score(
-        count=len(pairs),
-        broken=sum(attack > bound for bound, attack in pairs),
-        slack=fmean(_over(bound, attack) for bound, attack in pairs),
-        worst=max(_over(attack, bound) for bound, attack in pairs),
-        only_again=sum(before <= bound < attack for (bound, attack), before in earlier),
-    )
+def over(a: Numbers, b: Numbers) -> Numbers:
+    """``a / b`` for numbers that are not negative; 0 / 0 is 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(a == b, 1.0, np.asarray(a) / b)
 
 
 def pool(scores: Sequence[Score]) -> Score:
     """The score of all images together."""
-    count = sum(each.count for each in scores)
-    return Score(
-        count=count,
-        broken=sum(each.broken for each in scores),
-        slack=sum(each.slack * each.count for each in scores) / count,
-        worst=max(each.worst for each in scores),
-        only_again=sum(each.only_again for each in scores),
-    )
+    every = [(each.bound, each.attack, each.first) for each in scores]
+    return Score(*map(np.concatenate, zip(*every, strict=True)))
 
 
-def factor(calibration: Iterable[Row], base: str) -> float | None:
+def factor(calibration: Cell, base: str) -> float | None:
     """The conformal factor of ``base``, as the library takes it; None where there is none stored.
 
     Infinite if there are too few images.
     """
-    have = [row for row in calibration if row[base] is not None]
-    scores = [_over(row["attack"], row[base]) if row["attack"] else 0.0 for row in have]
-    return conformal_factor(scores, ALPHA) if scores else None
+    bound, attack = calibration.bound(base), calibration.strongest("deviation")
+    known = ~np.isnan(bound)
+    scores = np.where(attack == 0, 0.0, over(attack, bound))[known]
+    return conformal_factor(scores.tolist(), ALPHA) if known.any() else None
 
 
-def cells(rows: Sequence[Row]) -> list[Cell]:
-    """Every cell that has test rows of both passes of attacks, in the order in which they come."""
-    grouped: dict[tuple[str, str, float, float], dict[str, list[Row]]] = {}
-    for row in joined(rows):
-        grouped.setdefault(cell(row), {"test": [], "calibration": []})[row["role"]].append(row)
-    return [_cell(key, **found) for key, found in grouped.items() if found["test"]]
+def scored(rows: pa.Table) -> list[Scored]:
+    """Every cell that has tests, in the order in which they come."""
+    names = ("network", "attribution", "ball", "epsilon")
+    order = dict.fromkeys(zip(*(rows[name].to_pylist() for name in names), strict=True))
+    found: dict[tuple[object, ...], Cell] = {}
+    for network in dict.fromkeys(key[0] for key in order):
+        for role in ("test", "calibration"):
+            same = pc.and_(pc.equal(rows["network"], network), pc.equal(rows["role"], role))
+            for cell in cells(rows.filter(same)):
+                found[role, network, cell.attribution, cell.ball, cell.epsilon] = cell
+    both = [(key[0], found.get(("test", *key)), found.get(("calibration", *key))) for key in order]
+    return [_scored(network, test, other) for network, test, other in both if test]
 
 
-def _cell(key: tuple[str, str, float, float], test: list[Row], calibration: list[Row]) -> Cell:
-    factors = {name: factor(calibration, base) for name, base in BASES.items()}
+def _scored(network: str, test: Cell, calibration: Cell | None) -> Scored:
+    factors = {name: factor(calibration, base) for name, base in BASES.items() if calibration}
     known = {name: value for name, value in factors.items() if value is not None}
-    scores: dict[str, Score] = {}
+    attack, first = test.strongest("deviation"), test.attack("first")
+    scores = {}
     for claim in CLAIMS:
-        if claim in BASES and claim not in known:
-            continue
-        base, scale = BASES.get(claim, claim), known.get(claim, 1.0)
-        have = [row for row in test if row[base] is not None]
-        if have:
-            bounds = [scale * row[base] for row in have]
-            attacks = [row["attack"] for row in have]
-            scores[claim] = score(bounds, attacks, [row["first_attack"] for row in have])
-    return Cell(*key, len(calibration), known, scores)
-
-
-def _over(a: float, b: float) -> float:
-    """``a / b`` for numbers that are not negative; 0 / 0 is 1."""
-    if a == b:
-        return 1.0
-    return a / b if b else math.inf
+        bound = known.get(claim, math.nan if claim in BASES else 1.0) * test.bound(
+            BASES.get(claim, claim)
+        )
+        have = ~np.isnan(bound)
+        if have.any():
+            scores[claim] = Score(bound[have], attack[have], first[have])
+    measured = tuple(each for each in (test, calibration) if each)
+    count, ball = len(calibration or ()), f"{test.ball} {test.epsilon:g}"
+    return Scored(network, test.attribution, ball, count, known, scores, measured)
