@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from auditing import cases
 from torch import Tensor
 
 import attribound as ab
@@ -13,6 +12,7 @@ from attribound.attacks import PGD, Attack, judge
 from attribound.auditing.attacked import Prey, attack_all
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import norm
+from auditing import cases
 
 BALL = ab.L2Ball(0.1)
 

@@ -14,22 +14,22 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import torch
-from auditing import tiny
 from rich.console import Console
 
 import attribound as ab
-from attribound.auditing import audit as module_under_test
-from attribound.auditing.audit import Recipe, audit
-from attribound.auditing.audited import ball_settings
+from attribound.attacks import PGD, AttributionAscent
+from attribound.auditing.audit import Recipe, audit, inputs_of
 from attribound.auditing.engines import LocalEngine, RayEngine, Work
-from attribound.auditing.measure import Batch, Subject, measure
-from attribound.auditing.protocols import complete
-from attribound.auditing.rows import timings_in
-from attribound.auditing.settings import AuditSettings, BallSettings, SaliencySettings
+from attribound.auditing.given import settings_of
+from attribound.auditing.measure import Batch, measure
+from attribound.auditing.rows import KEY, untimed
+from attribound.auditing.settings import AuditSettings, complete, read_settings
 from attribound.auditing.sources import chosen
 from attribound.auditing.store import Run
+from attribound.auditing.subject import Subject
 from attribound.data import load
 from attribound.data.examples import InMemory
+from auditing import cases, tiny
 
 SAMPLES = 10
 QUICK: dict[str, Any] = {
@@ -38,7 +38,7 @@ QUICK: dict[str, Any] = {
     "attributions": ["saliency"],
     "balls": [ab.L2Ball(0.1), ab.L2Ball(0.05)],
     "claims": ["first_order"],
-    "attacks": {"ascent": {"kind": "ascent", "steps": 2}},
+    "attacks": {"ascent": AttributionAscent(steps=2)},
     "batch": 4,
 }
 FACTORY = "auditing.tiny:build"
@@ -46,9 +46,8 @@ ONE_THREAD = LocalEngine(threads=1)
 
 
 def numbers(run: Run) -> pa.Table:
-    """All columns but the timings."""
-    table = run.table()
-    return table.drop_columns(timings_in(table.column_names))
+    """All rows, timings aside."""
+    return untimed(run.rows())
 
 
 def digits(count: int = SAMPLES) -> tuple[torch.Tensor, torch.Tensor]:
@@ -82,10 +81,10 @@ def test_the_rows_are_those_of_measuring_directly(whole: Run) -> None:
         data="digits",
         limit=SAMPLES,
         seed=3,
-        attributions=(SaliencySettings(),),
-        balls=(BallSettings("l2", (0.1, 0.05)),),
-        claims=("first_order",),
-        attacks=whole_attacks(whole),
+        attributions=(ab.Saliency(),),
+        balls=(ab.L2Ball(0.1), ab.L2Ball(0.05)),
+        claims=(ab.FirstOrder(),),
+        attacks={"ascent": AttributionAscent(steps=2)},
         batch=4,
     )
     subject, (x, labels) = Subject.of(settings, tiny.build()), digits()
@@ -94,28 +93,133 @@ def test_the_rows_are_those_of_measuring_directly(whole: Run) -> None:
         measure(subject, Batch(number, own[part], x[part], labels[part])).rows
         for number, part in enumerate((slice(0, 4), slice(4, 8), slice(8, 10)))
     ]
-    expected = pa.concat_tables(tables).sort_by(
-        [(name, "ascending") for name in ("sample", "attribution", "norm", "epsilon")]
-    )
-    assert numbers(whole).equals(expected.drop_columns(timings_in(expected.column_names)))
+    listed = pa.concat_tables(tables).to_pylist()
+    listed.sort(key=lambda row: tuple(row[name] for name in KEY))
+    assert numbers(whole).equals(untimed(pa.Table.from_pylist(listed, tables[0].schema)))
     assert whole.finished
-    assert whole.table()["error"].null_count == 2 * SAMPLES
+    assert whole.rows()["error"].null_count == 2 * SAMPLES
     assert whole.maps().num_rows > 0
-
-
-def whole_attacks(run: Run) -> dict[str, Any]:
-    return dict(module_under_test.settings_of(FACTORY, "digits", QUICK).attacks or {})
 
 
 def test_run_json_says_what_was_audited(whole: Run) -> None:
     manifest = whole.manifest
-    assert manifest.settings["balls"][0]["epsilons"] == [0.1, 0.05]
-    assert manifest.settings["first_order"] is not None, "complete settings are stored"
+    assert [ball["epsilon"] for ball in manifest.settings["balls"]] == [0.1, 0.05]
+    assert manifest.settings["value_range"] is not None, "complete settings are stored"
+    assert manifest.settings["claims"] == [ab.to_spec(ab.FirstOrder(), whole=True)]
+    assert read_settings(manifest.settings) == settings_of(FACTORY, "digits", QUICK)
     assert manifest.data["classes"] == [str(digit) for digit in range(10)]
     assert manifest.data["shape"] == [1, 8, 8]
     assert manifest.model["fingerprint"].startswith("sha256:")
     assert manifest.versions["torch"] == torch.__version__
     assert manifest.settings["seed"] == 3
+    assert manifest.rows_per_sample == 2
+    assert manifest.inputs == {}, "nothing of a user's own"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"attributions": [ab.Saliency()]},
+        {"attributions": ab.Saliency},
+        {"attributions": {"kind": "saliency"}, "balls": "l2:epsilon=(0.1,0.05)"},
+        {"balls": [{"kind": "l2", "epsilon": [0.1, 0.05]}]},
+        {"claims": ab.FirstOrder(), "attacks": {"ascent": "ascent:steps=2"}},
+        {"attacks": [AttributionAscent(steps=2)]},
+        {"attacks": {"ascent": {"kind": "ascent", "steps": 2}}},
+    ],
+    ids=str,
+)
+def test_however_it_is_written_it_is_the_same_audit(whole: Run, changes: Any) -> None:
+    settings = {**QUICK, "value_range": whole.manifest.settings["value_range"], **changes}
+    run = audit(FACTORY, "digits", engine=ONE_THREAD, **settings)
+    assert run.manifest.settings == whole.manifest.settings
+    assert run.manifest.identity == whole.manifest.identity
+    assert numbers(run).equals(numbers(whole))
+
+
+def test_the_values_of_a_program() -> None:
+    """Those of the library itself, bound to the model that is audited."""
+    net, (x, labels) = tiny.build(), digits(3)
+    run = ab.audit(
+        net,
+        (x, labels),
+        attributions=[ab.Saliency(net)],
+        balls=ab.L2Ball(0.1),
+        attacks={"pgd": PGD()},
+        mean_value=ab.MeanValue(shells=1, rounds=0, attack=None),
+        engine=ONE_THREAD,
+    )
+    bounds = run.bounds().to_pylist()
+    assert [each["claim"] for each in bounds[:3]] == ["first_order", "adjusted", "mean_value"]
+    expected = ab.bounds(
+        ab.Saliency(net.eval()),
+        x,
+        ab.L2Ball(0.1),
+        claims=["first_order", ab.MeanValue(shells=1, rounds=0, attack=None)],
+    )
+    for claim, bound in expected.items():
+        own = [each["euclidean"] for each in bounds if each["claim"] == claim]
+        assert own == pytest.approx(bound.euclidean.tolist(), rel=1e-5)
+    attacked = PGD()(ab.Saliency(net), x, ab.L2Ball(0.1))
+    own = run.attacks()["deviation"].to_pylist()
+    assert own == pytest.approx(attacked.deviation.tolist(), rel=1e-5)
+    assert set(run.attacks()["attack"].to_pylist()) == {"pgd"}
+
+
+def test_an_attribution_of_another_model_is_refused() -> None:
+    with pytest.raises(ab.InputError, match=r"saliency: expected one of the audited model"):
+        ab.audit(tiny.build(), digits(2), attributions=[ab.Saliency(tiny.build())])
+
+
+def test_the_long_tables_agree_with_the_rows(whole: Run) -> None:
+    rows = whole.rows().to_pylist()
+    bounds, attacks = (table.to_pylist() for table in (whole.bounds(), whole.attacks()))
+    assert len(rows) == len(bounds) == len(attacks) == whole.samples().num_rows == 2 * SAMPLES
+    for row, bound, attack in zip(rows, bounds, attacks, strict=True):
+        assert all(row[key] == bound[key] == attack[key] for key in KEY)
+        assert {key: bound[key] for key in row["bounds"][0]} == row["bounds"][0]
+        assert {key: attack[key] for key in row["attacks"][0]} == row["attacks"][0]
+
+
+def test_frozen_features_stay_in_every_stored_perturbation() -> None:
+    """A ball of a user's own is used, and not replaced by the one it derives from."""
+    net, (x, labels) = tiny.build(), digits(3)
+    ball = cases.Frozen(0.5, count=30)
+    scale = torch.cat([torch.zeros(30), torch.ones(34)]).reshape(1, 8, 8)
+    for own in (ball, ab.L2Ball(0.5, scale=scale)):
+        options = {**QUICK, "balls": own, "claims": ["first_order", "mean_value"], "maps": "all"}
+        run = audit(net, (x, labels), engine=ONE_THREAD, **{**options, "limit": None})
+        assert run.rows()["error"].null_count == 3
+        deltas = torch.tensor(run.maps()["delta"].to_pylist())
+        assert (deltas[:, :30] == 0).all()
+        assert (deltas[:, 30:] != 0).any(1).all()
+        expected = ab.bound(ab.Saliency(net), x, own).euclidean
+        found = [
+            each["euclidean"] for each in run.bounds().to_pylist() if each["claim"] == "first_order"
+        ]
+        assert found == pytest.approx(expected.tolist(), rel=1e-4)
+        plain = ab.bound(ab.Saliency(net), x, ab.L2Ball(0.5)).euclidean
+        assert (expected < plain).all()
+        assert set(run.rows()["ball"].to_pylist()) == {own.name}
+        (stored,) = read_settings(run.manifest.settings).balls
+        assert type(stored) is type(own)
+        assert stored == own
+
+
+def test_a_map_of_another_shape_than_the_input() -> None:
+    net, (x, labels) = tiny.build(), digits(3)
+    options = {**QUICK, "attributions": cases.Pooled(width=4), "maps": "all", "limit": None}
+    run = audit(net, (x, labels), engine=ONE_THREAD, **options)
+    assert run.rows()["error"].null_count == run.rows().num_rows
+    assert set(run.samples()["scores"].to_pylist()) == {4}
+    assert set(run.samples()["features"].to_pylist()) == {64}
+    for kept in run.maps().to_pylist():
+        assert (kept["shape"], kept["map_shape"]) == ([1, 8, 8], [4])
+        assert (len(kept["input"]), len(kept["clean_map"])) == (64, 4)
+        expected = cases.Pooled(net, width=4)(x[[kept["sample"]]])[0]
+        assert kept["clean_map"] == pytest.approx(expected.tolist(), rel=1e-4, abs=1e-6)
+    # Two of four by default: the intersection is none, half or all of them.
+    assert {row["topk"] for row in run.attacks().to_pylist()} <= {0.0, 0.5, 1.0}
 
 
 def test_two_processes_give_the_same_rows(whole: Run) -> None:
@@ -151,17 +255,29 @@ def test_examples_at_hand_and_a_limit(whole: Run) -> None:
 
 
 def test_settings_as_an_object(whole: Run) -> None:
-    settings = module_under_test.settings_of(FACTORY, "digits", QUICK)
+    settings = settings_of(FACTORY, "digits", QUICK)
     assert numbers(audit(settings, engine=ONE_THREAD)).equals(numbers(whole))
-    fewer = audit(settings, digits(2), engine=ONE_THREAD, attributions="saliency")
+    fewer = audit(settings, digits(2), engine=ONE_THREAD)
     assert fewer.manifest.samples == 2
 
 
-def test_the_table_as_pandas_and_polars(whole: Run) -> None:
+def test_settings_that_leave_something_open() -> None:
+    settings = AuditSettings(FACTORY, "digits", limit=2, attributions=(ab.Saliency(),))
+    run = audit(settings, engine=ONE_THREAD)
+    assert run.manifest.settings == complete(settings).document()
+    claims = run.bounds()["claim"].to_pylist()
+    assert set(claims) == {"first_order", "adjusted", "mean_value"}
+    assert run.attacks().num_rows == 2
+
+
+def test_the_tables_as_pandas_and_polars(whole: Run) -> None:
     for name in ("pandas", "polars"):
         pytest.importorskip(name, exc_type=ImportError)
-        frame = getattr(whole, f"to_{name}")()
-        assert list(frame["attack"]) == whole.table()["attack"].to_pylist()
+        convert = getattr(whole, f"to_{name}")
+        expected = whole.samples()["strongest_deviation"].to_pylist()
+        assert list(convert()["strongest_deviation"]) == expected
+        assert list(convert("bounds")["euclidean"]) == whole.bounds()["euclidean"].to_pylist()
+        assert list(convert("attacks")["attack"]) == ["ascent"] * 2 * SAMPLES
 
 
 class TestResume:
@@ -207,17 +323,41 @@ class TestResume:
         with pytest.raises(ab.InputError, match="a run in it; resume it"):
             audit(FACTORY, "digits", out=tmp_path, **QUICK)
 
+    def test_the_place_of_what_differs_is_named(self, tmp_path: Path) -> None:
+        x = digits()
+        with pytest.raises(KeyboardInterrupt):
+            audit(tiny.build(), x, out=tmp_path, engine=Interrupted(1), **QUICK)
+        others = {
+            "balls": [ab.L2Ball(0.1), ab.L2Ball(0.07)],
+            "attacks": {"ascent": AttributionAscent(steps=3)},
+            "attributions": [ab.InputXGradient()],
+        }
+        named = {
+            "balls": r"settings.balls.1.epsilon was 0.05, is 0.07; resume",
+            "attacks": r"settings.attacks.ascent.steps was 2, is 3; resume",
+            "attributions": r'attributions.0.kind was "saliency", is "input_x_gradient"; resume',
+        }
+        for name, other in others.items():
+            with pytest.raises(ab.InputError, match=named[name]):
+                audit(tiny.build(), x, out=tmp_path, resume=True, **{**QUICK, name: other})
+
     def test_calibrations_are_told_apart_by_their_content(self, tmp_path: Path) -> None:
-        settings = AuditSettings(model="m", data="d", calibration=str(tmp_path))
+        settings = AuditSettings("m", "d", claims=(ab.Calibrated(str(tmp_path)),))
         found = []
         for content in ("a", "b"):
             (tmp_path / "one.json").write_text(content)
-            found.append(module_under_test._inputs(settings))
+            found.append(inputs_of(settings))
         assert found[0] != found[1]
         assert list(found[0]) == ["one.json"]
-        file = replace(settings, calibration=str(tmp_path / "one.json"))
-        assert module_under_test._inputs(file) == found[1]
-        assert module_under_test._inputs(replace(settings, calibration=None)) == {}
+        file = replace(settings, claims=(ab.Calibrated(str(tmp_path / "one.json")),))
+        assert inputs_of(file) == found[1]
+        assert inputs_of(replace(settings, claims=(ab.FirstOrder(),))) == {}
+
+    def test_a_calibration_that_is_not_there_is_refused(self, tmp_path: Path) -> None:
+        nothing = ab.Calibrated(str(tmp_path / "nothing.json"))
+        with pytest.raises(ab.InputError, match=r"nothing.json: expected a file, got nothing"):
+            audit(FACTORY, "digits", out=tmp_path / "run", calibrated=nothing, **QUICK)
+        assert not (tmp_path / "run").exists()
 
 
 def endless_audit(folder: str, started: str) -> None:
@@ -263,21 +403,22 @@ def test_a_sample_with_nan_is_recorded_and_the_others_are_as_without(whole: Run)
     x, labels = digits()
     run = audit(tiny.NaNFor(x[5]), (x, labels), engine=ONE_THREAD, **QUICK)
     assert run.finished
-    errors = dict(zip(run.table()["sample"].to_pylist(), run.table()["error"], strict=True))
-    assert [sample for sample, error in errors.items() if error.as_py()] == [5]
-    assert "NaN" in errors[5].as_py() or "finite" in errors[5].as_py()
-    good = run.table().filter(pa.compute.not_equal(run.table()["sample"], 5))
-    attacks = [a for i, a in enumerate(whole.table()["attack"].to_pylist()) if i // 2 != 5]
-    assert good["attack"].to_pylist() == pytest.approx(attacks, rel=1e-4)
+    rows = run.rows().to_pylist()
+    errors = {row["sample"]: row["error"] for row in rows}
+    assert [sample for sample, error in errors.items() if error] == [5]
+    assert "NaN" in errors[5] or "finite" in errors[5]
+    good = [row["strongest"]["deviation"] for row in rows if row["sample"] != 5]
+    expected = [row["strongest"]["deviation"] for row in whole.rows().to_pylist()]
+    assert good == pytest.approx([a for i, a in enumerate(expected) if i // 2 != 5], rel=1e-4)
 
 
-def test_progress_tells_how_far_and_what_broke() -> None:
+def test_progress_tells_how_far_and_what_was_exceeded() -> None:
     text = StringIO()
     console = Console(file=text, width=200)
     run = audit(tiny.build(), digits(), engine=ONE_THREAD, progress=console, **QUICK)
-    broken = sum(run.table()["first_order_broken"].to_pylist())
+    exceeded = sum(run.bounds()["exceeded"].to_pylist())
     assert "audit 10/10" in text.getvalue()
-    assert f"broken: first-order {broken}/20" in text.getvalue()
+    assert f"exceeded: first-order {exceeded}/20" in text.getvalue()
 
 
 class TestRefusals:
@@ -301,9 +442,9 @@ class TestRefusals:
 
     def test_objects_of_a_program_that_is_gone(self) -> None:
         settings = AuditSettings(model="given:Net", data="given:tensors")
-        with pytest.raises(ab.InputError, match=r"model.*give the same object again"):
-            audit(settings)
-        with pytest.raises(ab.InputError, match=r"data.*give the same object again"):
+        with pytest.raises(ab.InputError, match=r"model: .*give the same object again"):
+            audit(replace(settings, data="digits"))
+        with pytest.raises(ab.InputError, match=r"data: .*give the same object again"):
             audit(replace(settings, model=FACTORY))
 
     def test_an_unknown_setting(self) -> None:
@@ -317,28 +458,26 @@ class TestRefusals:
         assert not (tmp_path / "run").exists()
 
     def test_another_model_in_a_worker(self) -> None:
-        settings = complete(module_under_test.settings_of(FACTORY, "digits", QUICK))
+        settings = settings_of(FACTORY, "digits", QUICK)
         with pytest.raises(ab.ModelError, match="another in a worker"):
-            Recipe(settings, "sha256:other", str(Path.cwd()), None)()
+            Recipe(settings, "sha256:other", {}, str(Path.cwd()), None)()
+
+    def test_other_code_in_a_worker(self, whole: Run) -> None:
+        settings = settings_of(FACTORY, "digits", QUICK)
+        same = whole.manifest.model["fingerprint"]
+        Recipe(settings, same, {}, str(Path.cwd()), None)()
+        with pytest.raises(ab.InputError, match=r"files and code .*began with, got others in a w"):
+            Recipe(settings, same, {"my.balls:Frozen": "sha256:1"}, str(Path.cwd()), None)()
 
 
-def test_balls_of_one_norm_and_range_go_together() -> None:
-    balls = [ab.L2Ball(0.1), ab.LinfBall(0.01, 0, 1), ab.L2Ball(0.2), ab.LinfBall(0.02)]
-    assert ball_settings(balls) == (
-        BallSettings("l2", (0.1, 0.2)),
-        BallSettings("linf", (0.01,), 0, 1),
-        BallSettings("linf", (0.02,)),
-    )
-
-
-CUBE: dict[str, Any] = {"norm": "linf", "epsilons": [0.05]}
+CUBE: dict[str, Any] = {"kind": "linf", "epsilon": 0.05}
 
 
 class TestValueRange:
     """Cubes around images keep to [0, 1], unless somebody says otherwise."""
 
     def limits(self, data: Any = "digits", **more: Any) -> list[tuple[float | None, ...]]:
-        options = {**QUICK, "limit": 2, "balls": [{"norm": "l2"}, CUBE], **more}
+        options = {**QUICK, "limit": 2, "balls": ["l2:epsilon=0.1", CUBE], **more}
         balls = audit(FACTORY, data, engine=ONE_THREAD, **options).manifest.settings["balls"]
         return [(ball["low"], ball["high"]) for ball in balls]
 
@@ -356,10 +495,10 @@ class TestValueRange:
         ]
         assert 0 <= perturbed[0].min() <= perturbed[0].max() <= 1
         assert perturbed[1].min() < 0, "digits have black pixels, which attacks would lower"
-        bounds = [torch.tensor(run.table()["first_order"].to_pylist()) for run in (limited, free)]
+        bounds = [torch.tensor(run.bounds()["euclidean"].to_pylist()) for run in (limited, free)]
         assert (bounds[0] < bounds[1]).all()
 
-    def test_resuming_finds_the_same_settings(self, tmp_path) -> None:
+    def test_resuming_finds_the_same_settings(self, tmp_path: Path) -> None:
         options = {**QUICK, "limit": 2, "balls": [CUBE]}
         for resume in (False, True):
             run = audit(FACTORY, "digits", out=tmp_path / "run", resume=resume, **options)
@@ -374,7 +513,7 @@ class TestValueRange:
         ],
         ids=["none", "paper", "balls of a program"],
     )
-    def test_who_asks_for_whole_balls_gets_them(self, more) -> None:
+    def test_who_asks_for_whole_balls_gets_them(self, more: Any) -> None:
         assert self.limits(**more) == [(None, None)] * 2
 
     def test_tensors_of_a_program_may_have_any_value(self) -> None:

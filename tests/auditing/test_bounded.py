@@ -5,12 +5,12 @@ from typing import ClassVar
 
 import pytest
 import torch
-from auditing import cases
 
 import attribound as ab
 from attribound.auditing.bounded import bound_records, mark_exceeded, prepared, unstacked
 from attribound.basics.errors import InputError
 from attribound.bounding.method import Question
+from auditing import cases
 
 
 def question(epsilon: float = 0.1, **more) -> Question:

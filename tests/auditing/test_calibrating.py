@@ -6,32 +6,35 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from auditing import tiny
 
 import attribound as ab
-from attribound.attacks import AttributionAscent
+from attribound.attacks import PGD, Attack, AttributionAscent, BestOf, OnlyIn
 from attribound.auditing.audit import audit
 from attribound.auditing.calibrating import FromRun
+from attribound.auditing.cells import cells
 from attribound.auditing.engines import LocalEngine
-from attribound.auditing.protocols import complete
-from attribound.auditing.settings import parse_settings
+from attribound.auditing.settings import read_settings
 from attribound.auditing.sources import chosen
 from attribound.auditing.store import Run
-from attribound.auditing.subject import methods
 from attribound.bounding.calibrated import Calibration, SplitConformal, calibrate
 from attribound.data import load
+from attribound.values import from_spec
+from auditing import tiny
 
 SAMPLES, AUDITED = 40, 30
 BALLS = [ab.L2Ball(0.3), ab.L2Ball(0.6)]
 SETTINGS: dict[str, Any] = {
     "attributions": ["saliency"],
     "balls": BALLS,
-    "claims": ["first_order", "mean_value"],
-    "mean_value": {"shells": 1, "rounds": 0, "ascent_steps": 1, "ascent_random_starts": 0},
+    "claims": [
+        "first_order",
+        ab.MeanValue(shells=1, rounds=0, attack=AttributionAscent(steps=1, random_starts=0)),
+    ],
     "attacks": {
-        "ascent": {"kind": "ascent", "steps": 4},
-        "random": {"kind": "ascent", "steps": 1, "seed": 5},
+        "ascent": AttributionAscent(steps=4),
+        "random": AttributionAscent(steps=1, seed=5),
     },
     "dtype": "float64",
 }
@@ -54,7 +57,8 @@ def test_they_are_those_of_the_samples_themselves(run: Run, base: str) -> None:
     assert [(name, ball) for name, ball in found] == [("saliency", ball) for ball in BALLS]
     examples = load("digits")
     x = examples.read(chosen(len(examples), SAMPLES, skip=AUDITED)).double()
-    effort: Any = methods(complete(parse_settings(run.manifest.settings)))[base]
+    claims = read_settings(run.manifest.settings).claims or ()
+    (effort,) = (each for each in claims if each.claim.name == base)
     attribution = ab.Saliency(tiny.varied().double().eval())
     for (_, ball), own in found.items():
         # One step more from the same start is never worse: the second attack never wins.
@@ -62,35 +66,50 @@ def test_they_are_those_of_the_samples_themselves(run: Run, base: str) -> None:
         expected = calibrate(attribution, x, ball, method=method)
         assert own.scores[None] == pytest.approx(expected.scores[None], rel=1e-6)
         assert own.factor == pytest.approx(expected.factor, rel=1e-6)
-        own.check(attribution, ball, effort)
-        assert own.provenance.claim is expected.provenance.claim
-        assert own.provenance.attack.startswith("the furthest of ascent: AttributionAscent(")
-        assert "random: AttributionAscent(" in own.provenance.attack
+        own.check(attribution, ball)
+        assert own.base == expected.base == effort
+        assert own.provenance.target == "predicted"
+        assert from_spec(own.provenance.attack, Attack) == BestOf(
+            AttributionAscent(steps=4), AttributionAscent(steps=1, seed=5)
+        )
 
 
 def test_an_audit_of_other_samples_uses_them(run: Run, tmp_path: Path) -> None:
     for number, own in enumerate(FromRun(alpha=0.2)(run).values()):
         own.save(tmp_path / f"{number}.json")
-    claims = ["first_order", "calibrated"]
-    new = audited(skip=0, limit=AUDITED, claims=claims, calibration=str(tmp_path)).table()
-    assert not set(new["sample"].to_pylist()) & set(run.table()["sample"].to_pylist())
-    broken = new["calibrated_broken"].to_pylist()
-    assert None not in broken
-    # Of 30 at alpha .2 more than 13 are broken with probability .001, if coverage is right.
-    assert all(sum(broken[ball::2]) <= 13 for ball in (0, 1))
-    factor = new["calibrated"][0].as_py() / new["first_order"][0].as_py()
-    assert factor == pytest.approx(Calibration.load(tmp_path / "0.json").factor, rel=1e-6)
+    given = {"claims": ["first_order"], "calibrated": {"folder": str(tmp_path)}}
+    new = audited(skip=0, limit=AUDITED, **given)
+    assert not set(new.rows()["sample"].to_pylist()) & set(run.rows()["sample"].to_pylist())
+    assert sorted(new.manifest.inputs) == ["0.json", "1.json"]
+    for number, cell in enumerate(cells(new.rows())):
+        exceeded = cell.bound("calibrated", "exceeded")
+        assert not np.isnan(exceeded).any()
+        # Of 30 at alpha .2 more than 13 are exceeded with probability .001, if coverage is right.
+        assert exceeded.sum() <= 13
+        factors = cell.bound("calibrated") / cell.bound("first_order")
+        expected = Calibration.load(tmp_path / f"{number}.json").factor
+        assert factors.tolist() == pytest.approx([expected] * AUDITED, rel=1e-6)
 
 
 def test_by_class_each_has_its_own_scores(run: Run) -> None:
     found = FromRun(alpha=0.3, by_class=True)(run)["saliency", BALLS[0]]
-    predictions = run.table()["prediction"].to_pylist()[::2]
+    predictions = run.samples()["prediction"].to_pylist()[::2]
     assert found.counts == {label: predictions.count(label) for label in sorted(set(predictions))}
     together = sorted(score for own in found.scores.values() for score in own)
     assert tuple(together) == FromRun(alpha=0.3)(run)["saliency", BALLS[0]].scores[None]
     infinite = {label for label, factor in found.factors.items() if factor == math.inf}
     assert infinite == {label for label, count in found.counts.items() if count < 3}
     assert infinite
+
+
+def test_only_attacks_that_were_made_in_a_ball_are_told() -> None:
+    attacks = {"pgd": OnlyIn(PGD(steps=1), ("l2",)), "cube": OnlyIn(PGD(steps=2), ("linf",))}
+    balls = [ab.L2Ball(0.3), ab.LinfBall(0.1)]
+    run = audited(attacks=attacks, balls=balls, claims=["first_order"], limit=20)
+    found = FromRun(alpha=0.1)(run)
+    told = [from_spec(own.provenance.attack, Attack) for own in found.values()]
+    assert told == [attacks["pgd"], attacks["cube"]]
+    assert [ball for _, ball in found] == balls
 
 
 class TestRefusals:
@@ -110,6 +129,9 @@ class TestRefusals:
     def test_a_run_without_attacks(self) -> None:
         with pytest.raises(ab.InputError, match="expected attacks in every ball, got none in l2"):
             FromRun()(audited(limit=2, attacks={}))
+        elsewhere = {"pgd": OnlyIn(PGD(steps=1), ("linf",))}
+        with pytest.raises(ab.InputError, match="expected attacks in every ball, got none in l2"):
+            FromRun()(audited(limit=2, attacks=elsewhere))
 
     def test_a_sample_that_failed(self) -> None:
         model = tiny.nan_for_some()

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from auditing import cases, fakes
 
 import attribound as ab
 from attribound.auditing.cells import cells, title_of
 from attribound.auditing.measure import failed, measure
 from attribound.auditing.rows import SCHEMA, table
+from auditing import cases, fakes
 
 
 def rows(**changes) -> pa.Table:

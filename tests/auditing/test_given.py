@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from auditing import cases, tiny
 
 import attribound as ab
 from attribound.attacks import PGD, AttributionAscent
@@ -15,6 +14,7 @@ from attribound.auditing.given import data_fingerprint, ranged, samples_of, sett
 from attribound.auditing.settings import AuditSettings, read_settings
 from attribound.data import load
 from attribound.data.examples import InMemory
+from auditing import cases, tiny
 
 NET = tiny.build()
 PAIR = (torch.rand(5, 64), torch.arange(5))
@@ -91,7 +91,7 @@ class TestSettings:
             settings_of(AuditSettings("m", "d"), None, {"limit": 3, "k": 2})
 
     def test_no_data(self) -> None:
-        with pytest.raises(ab.InputError, match="data: .*say what to audit the model on"):
+        with pytest.raises(ab.InputError, match=r"data: .*say what to audit the model on"):
             settings_of(NET, None, {})
 
     @pytest.mark.parametrize(
@@ -151,9 +151,11 @@ class TestSamples:
             samples_of(PAIR, self.settings(skip=9))
 
     def test_an_object_that_is_gone(self) -> None:
-        with pytest.raises(ab.InputError, match="data: expected a name.*give the same object again"):
+        with pytest.raises(
+            ab.InputError, match=r"data: expected a name.*give the same object again"
+        ):
             samples_of(None, self.settings())
-        with pytest.raises(ab.InputError, match="model: .*give the same object again"):
+        with pytest.raises(ab.InputError, match=r"model: .*give the same object again"):
             subject_of(self.settings(model="given:Net"), None)
 
 

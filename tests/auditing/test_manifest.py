@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from auditing.fakes import manifest
 
 from attribound.auditing.manifest import RUN, Manifest
 from attribound.basics.errors import InputError
+from auditing.fakes import manifest
 
 
 def test_batches_cover_the_samples() -> None:

@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from auditing import cases
-from auditing.cases import attack_of, bound_of
 
 import attribound as ab
 from attribound import metrics
@@ -14,6 +12,8 @@ from attribound.attacks import PGD, AttributionAscent, OnlyIn
 from attribound.auditing.measure import Batch, failed, measure
 from attribound.auditing.rows import KEY, MAPS_SCHEMA, SCHEMA, untimed
 from attribound.basics.tensors import norm
+from auditing import cases
+from auditing.cases import attack_of, bound_of
 
 CLAIMS = ("first_order", "adjusted", "mean_value", "certified")
 METHODS = (ab.FirstOrder(), ab.Adjusted(), cases.MEAN_VALUE, ab.Certified())
@@ -284,7 +284,9 @@ def test_a_ball_with_frozen_features_is_used_as_it_is(scaled) -> None:
     assert (moved[:, :2] == 0).all()
     assert (moved[:, 2:] != 0).any(1).all()
     attribution, x = ab.Saliency(subject.model), cases.batch().x
-    own, plain = (ab.bounds(attribution, x, each, claims=METHODS) for each in (ball, ab.L2Ball(0.3)))
+    own, plain = (
+        ab.bounds(attribution, x, each, claims=METHODS) for each in (ball, ab.L2Ball(0.3))
+    )
     for claim, bound in own.items():
         rows = [bound_of(row, claim) for row in found.rows.to_pylist()]
         assert column(rows, "euclidean") == pytest.approx(bound.euclidean.tolist(), rel=1e-9)

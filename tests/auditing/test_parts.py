@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from auditing.fakes import measured, samples_of
 
 from attribound.auditing.parts import Parts
 from attribound.auditing.rows import MAPS_SCHEMA, SCHEMA
 from attribound.basics.errors import InputError
+from auditing.fakes import measured, samples_of
 
 
 @pytest.fixture

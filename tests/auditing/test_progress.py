@@ -18,7 +18,10 @@ def rows(exceeded: list[bool | None], errors: list[str | None] | None = None) ->
     made = [
         {
             **dict.fromkeys(("sample", "batch", "label", "features"), number),
-            **{"attribution": "ig", "ball": "l2", "epsilon": 0.1, "error": error},
+            "attribution": "ig",
+            "ball": "l2",
+            "epsilon": 0.1,
+            "error": error,
             "bounds": [] if error else [{"claim": "first_order", "exceeded": over}],
             "attacks": [],
         }

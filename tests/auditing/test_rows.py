@@ -4,9 +4,9 @@ import math
 
 import pyarrow as pa
 import pytest
-from auditing import fakes
 
 from attribound.auditing.rows import KEY, MAPS_SCHEMA, SCHEMA, long, samples, table, untimed
+from auditing import fakes
 
 
 def rows() -> pa.Table:
@@ -41,7 +41,9 @@ def test_rows_with_records_are_sorted_by_their_key_alone() -> None:
 def test_samples_have_a_column_for_each_field_of_their_records() -> None:
     made = samples(rows())
     assert made.num_rows == rows().num_rows
-    nested = [name for name in made.schema.names if pa.types.is_nested(made.schema.field(name).type)]
+    nested = [
+        name for name in made.schema.names if pa.types.is_nested(made.schema.field(name).type)
+    ]
     assert nested == []
     for found, row in zip(made.to_pylist(), rows().to_pylist(), strict=True):
         for name in ("strongest", "fidelity"):

@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import torch
-from auditing import cases
 
 import attribound as ab
 from attribound.attacks import IFIA, PGD, Attack, AttributionAscent, BestOf, OnlyIn, Repeated
@@ -18,6 +17,7 @@ from attribound.auditing.settings import AuditSettings, complete, read_settings
 from attribound.basics.toml_files import read_toml
 from attribound.bounding.first_order import FIRST_ORDER
 from attribound.values import changed, class_of, from_spec, names, to_spec
+from auditing import cases
 
 NAMED = {"model": "m", "data": "d"}
 TOML = """

@@ -17,11 +17,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from auditing.fakes import EPSILONS, manifest, measured, samples_of
 
 from attribound.auditing.store import Run, is_run
 from attribound.basics.errors import InputError
 from attribound.basics.whole_files import StorageError
+from auditing.fakes import EPSILONS, manifest, measured, samples_of
 
 
 def filled(path: Path, numbers: tuple[int, ...] = (0, 1, 2)) -> Path:
@@ -84,7 +84,9 @@ def test_to_pandas_and_polars(tmp_path: Path) -> None:
         assert isinstance(run.to_polars(what), polars.DataFrame)
         assert len(run.to_pandas(what)) == len(run.to_polars(what)) == count
     assert len(run.to_pandas()) == len(run.to_polars()) == 20
-    with pytest.raises(InputError, match="table: expected one of samples, bounds, attacks, got 'x'"):
+    with pytest.raises(
+        InputError, match="table: expected one of samples, bounds, attacks, got 'x'"
+    ):
         run.to_pandas("x")
 
 
@@ -150,7 +152,10 @@ class TestResume:
                 {
                     "settings": {
                         "seed": 0,
-                        "balls": [{"kind": "l2", "epsilon": 0.1}, {"kind": "linf", "epsilon": 0.05}],
+                        "balls": [
+                            {"kind": "l2", "epsilon": 0.1},
+                            {"kind": "linf", "epsilon": 0.05},
+                        ],
                     }
                 },
                 r'settings.balls.1.kind was "l2", is "linf"; resume',

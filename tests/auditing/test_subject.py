@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from auditing import cases
 
 import attribound as ab
 from attribound.auditing.bounded import bound_records
 from attribound.auditing.subject import Subject, top
 from attribound.bounding.method import Question
 from attribound.networks.fingerprint import fingerprint
+from auditing import cases
 
 QUICK = ab.SplitConformal(attack=ab.attacks.AttributionAscent(steps=1), alpha=0.5)
 

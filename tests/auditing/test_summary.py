@@ -173,7 +173,9 @@ def test_one_record_per_attribution_ball_and_epsilon_in_order() -> None:
 
 
 def test_totals_add_up() -> None:
-    rows = [row(i, attack, 2.0, epsilon=eps) for eps in (0.1, 0.2) for i, attack in enumerate((1, 3))]
+    rows = [
+        row(i, attack, 2.0, epsilon=eps) for eps in (0.1, 0.2) for i, attack in enumerate((1, 3))
+    ]
     assert totals(summarise(table(rows, SCHEMA)))["first_order"] == ExceededShare.of(2, 4)
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from auditing import fakes
-from auditing.fakes import Fake, measured, samples_of, work
 
 from attribound.auditing.engines import LocalEngine
 from attribound.basics.errors import InputError
+from auditing import fakes
+from auditing.fakes import Fake, measured, samples_of, work
 
 TWO = LocalEngine(workers=2)
 

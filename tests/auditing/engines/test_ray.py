@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from auditing import fakes
-from auditing.fakes import work
 
 from attribound.auditing.engines import LocalEngine, RayEngine
 from attribound.basics.errors import InputError
+from auditing import fakes
+from auditing.fakes import work
 
 pytestmark = [
     # Its sockets and logs stay open until the process ends, and it says so.

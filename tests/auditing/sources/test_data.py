@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from auditing.sources import hostile
 
 import attribound as ab
 from attribound import data
 from attribound.auditing.sources import chosen, load_data
+from auditing.sources import hostile
 
 
 def table(path, count: int = 50, **more: np.ndarray) -> str:

@@ -7,13 +7,13 @@ import zipfile
 
 import pytest
 import torch
-from auditing.sources import hostile, nets
 from torch import nn
 
 import attribound as ab
 from attribound.auditing.sources import load_model
 from attribound.networks.fingerprint import fingerprint
 from attribound.networks.kinks import find_kinks
+from auditing.sources import hostile, nets
 
 
 @pytest.fixture(scope="module")

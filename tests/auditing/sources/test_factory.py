@@ -4,13 +4,13 @@ import sys
 
 import pytest
 import torch
-from auditing.sources import nets
 from safetensors.torch import save_file
 
 import attribound as ab
 from attribound.auditing.sources import load_model
 from attribound.auditing.sources.factory import is_factory
 from attribound.networks.fingerprint import fingerprint
+from auditing.sources import nets
 
 HERE = "auditing.sources.nets"
 

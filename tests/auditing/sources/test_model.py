@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from auditing.sources import hostile, nets
 from torch import nn
 
 import attribound as ab
@@ -12,6 +11,7 @@ from attribound.auditing.sources import model as sources_model
 from attribound.auditing.sources.loaded import loaded
 from attribound.models import MLPConfig
 from attribound.networks.fingerprint import fingerprint
+from auditing.sources import hostile, nets
 
 CONFIG = MLPConfig(features=4, hidden=(3,), classes=2)
 

@@ -8,7 +8,6 @@ import onnx
 import onnx2fx
 import pytest
 import torch
-from auditing.sources import nets
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
@@ -16,6 +15,7 @@ import attribound as ab
 from attribound.auditing.sources import load_model
 from attribound.networks.fingerprint import fingerprint
 from attribound.networks.kinks import find_kinks
+from auditing.sources import nets
 
 
 def exported(model: nn.Module, path: Path) -> Path:

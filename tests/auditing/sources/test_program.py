@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 import torch
-from auditing.sources import hostile, nets
 from torch import nn
 
 import attribound as ab
 from attribound.auditing.sources import load_model
 from attribound.auditing.sources.program import _is_arithmetic, _is_operator, safe_archive
+from auditing.sources import hostile, nets
 
 
 @pytest.fixture(scope="module")

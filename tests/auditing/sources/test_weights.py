@@ -4,12 +4,12 @@ import re
 
 import pytest
 import torch
-from auditing.sources import hostile, nets
 from safetensors.torch import save_file
 from torch import nn
 
 import attribound as ab
 from attribound.auditing.sources.weights import existing, load_weights, read_weights
+from auditing.sources import hostile, nets
 
 
 def weights(scale: float = 2.0) -> dict[str, torch.Tensor]:
