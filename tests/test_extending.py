@@ -189,7 +189,7 @@ class TestOnTheCommandLine:
                 "--claim=pieces.doubled:Doubled:factor=3",
                 f"--out={tmp_path / 'run'}",
                 "--workers=1",
-                "--set=attacks.shake.seed=4",
+                "--set=attacks.0.seed=4",
             ],
         )
         assert result.exit_code == 0, result.stderr

@@ -189,10 +189,10 @@ class TestSettings:
         [
             (["--eps=0.1", "--eps=0.2", "--ball=l2"], "--eps: expected once for all balls, or 1"),
             (["--eps=a,b"], "--eps: expected numbers with commas"),
-            (["--ball=cube"], "Ball: expected one of lp, l2, linf"),
+            (["--ball=cube"], "balls.0: expected one of lp, l2, linf"),
             (["--ball=l2:radius=3"], "radius"),
             (["--attack=punch"], "Attack: expected one of"),
-            (["--attribution=magic"], "Attribution: expected one of"),
+            (["--attribution=magic"], "attributions.0: expected one of"),
             (["--set=batch"], "--set batch: expected PATH=VALUE"),
             (["--set=colour=red"], "colour"),
             (["--claim=firm"], "claim: expected one of first_order"),

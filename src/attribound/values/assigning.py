@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from attribound.values.parsing import parse_text
 def changed(document: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
     """``document`` with settings of the form ``PATH=VALUE`` put in.
 
-    Values are TOML, or texts as they stand; numbers in a path count the items of a list. A
+    Values are TOML or JSON, or texts as they stand; numbers in a path count the items of a list. A
     text on the way, such as ``"ig"``, becomes the table it stands for.
 
     >>> changed({"attributions": ["ig"]}, ["attributions.0.steps=50", "batch=8"])
@@ -34,7 +35,7 @@ def changed(document: Mapping[str, Any], settings: Sequence[str]) -> dict[str, A
         place: Any = result
         for key in keys[:-1]:
             place = _enter(place, key, setting)
-        _put(place, keys[-1], toml_value(text.strip()), setting)
+        _put(place, keys[-1], _value(text.strip()), setting)
     return result
 
 
@@ -72,3 +73,11 @@ def _index(place: list[Any], key: str, setting: str) -> int:
             remedy="items of a list are counted from 0",
         )
     return int(key)
+
+
+def _value(text: str) -> Any:
+    value = toml_value(text)
+    if value == text and text[:1] in ("{", "["):
+        with contextlib.suppress(ValueError):
+            return json.loads(text)
+    return value

@@ -44,7 +44,7 @@ def _mended(value: Any, hint: Any) -> Any:
         function = FOREIGN.fullmatch(value)
         if function and any(typing.get_origin(leaf) is Callable for leaf in leaves):
             return imported(*function.groups())
-        if value == "none" and type(None) in leaves and str not in leaves:
+        if value == "none" and type(None) in leaves and not _is_text(value, leaves):
             return None
         if value in ("inf", "-inf") and float in leaves:
             return float(value)
@@ -74,6 +74,17 @@ def _numbers(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_numbers(item) for item in value]
     return float(value) if value in ("inf", "-inf") else value
+
+
+def _is_text(value: str, leaves: set[Any]) -> bool:
+    """Whether a text may stand as it is: where any may, or this one."""
+    choices = {
+        choice
+        for leaf in leaves
+        if typing.get_origin(leaf) is typing.Literal
+        for choice in typing.get_args(leaf)
+    }
+    return str in leaves or value in choices
 
 
 def _tuples(value: Any) -> Any:
