@@ -65,11 +65,11 @@ bench-bounds: $(VENV)/.dev data ## every claim against attacks; goes on where it
 
 # Many hours for everything; killed, it goes on where it was. ZOO='fashion-mnist/at' for one model.
 zoo: $(VENV)/.dev data ## train, measure and add the models of the zoo that are not there yet
-	$(BIN)/python -u zoo/train.py --jobs 2 $(ZOO)
+	$(BIN)/python -u -m reproduction.zoo.train --jobs 2 $(ZOO)
 
 # Hours for everything; killed, it goes on where it was. PAPER='table3 --samples 4' for less.
 paper: $(VENV)/.dev data ## the paper's tables, figures and claims, from audits of the zoo
-	$(BIN)/attribound paper $(or $(PAPER),all) --jobs 2 --runs paper/runs --out paper/results
+	$(BIN)/python -m reproduction.paper $(or $(PAPER),all) --jobs 2
 
 docs: $(VENV)/.dev ## put the output of example and demo, claims and measurements into README and docs
 	$(BIN)/python docs/render.py

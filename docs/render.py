@@ -8,17 +8,25 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import attribound as ab
-from attribound.report.paper.stored import figures_markdown, tables_markdown, verdicts_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
-#: What ``make paper`` stores.
-RESULTS = ROOT / "paper" / "results"
+sys.path.insert(0, str(ROOT))  # the reproduction is in no package that could be installed
+
+from reproduction.paper.pages import (  # noqa: E402
+    figures_markdown,
+    tables_markdown,
+    verdicts_markdown,
+)
+from reproduction.zoo import sweep  # noqa: E402
+
+#: What ``make paper`` makes.
+RESULTS = ROOT / "reproduction" / "paper" / "results"
+ANEW = "These are being made anew: `make paper` fills this part."
 #: Pages with measurements: part ``name`` is ``benchmarks/name.txt``.
 MEASURED = {
     "benchmarks.md": ("core", "attacks", "training", "runner"),
@@ -59,18 +67,17 @@ def leaderboard() -> str:
 
 def sweeps() -> str:
     """The settings tried for models of the zoo."""
-    found: str = runpy.run_path(str(ROOT / "zoo" / "sweep.py"))["markdown"](ROOT / "zoo" / "sweeps")
-    return found
+    return sweep.markdown(sweep.HERE / "sweeps")
 
 
 def paper(results: Path = RESULTS) -> dict[str, str]:
     """The parts of the page on the paper, from the results that are stored."""
     if not (results / "verdicts.json").is_file():
-        return dict.fromkeys(("verdicts", "tables", "figures"), "Not run yet: `make paper`.")
+        return dict.fromkeys(("verdicts", "tables", "figures"), ANEW)
     return {
         "verdicts": verdicts_markdown(results),
         "tables": tables_markdown(results),
-        "figures": figures_markdown(results, "../paper/results"),
+        "figures": figures_markdown(results, "../reproduction/paper/results"),
     }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from attribound.auditing import Cell, cells
-from reproduction.paper.grid import Column, Columns, Grid, Line, Lines
+from reproduction.paper.grid import Column, Columns, Grid, Line, Section
 from reproduction.paper.items import COST, MODELS, Item, RunSpec
 from reproduction.paper.numbers import Numbers, Values, measured
 from reproduction.paper.runs import Runs
@@ -62,7 +62,7 @@ def _of_bounds(fine: list[Cell], field: str) -> Values:
 def grid(runs: Runs) -> Grid:
     """A row for each data set of the plan."""
     rows = tuple(row for data in runs.plan.data if (row := _row(runs, data)) is not None)
-    block = Lines("Integrated gradients", (Columns("", _COLUMNS),), rows)
+    block = Section("Integrated gradients", (Columns("", _COLUMNS),), rows)
     return Grid(COST, _TITLE, (block,), _NOTES)
 
 

@@ -66,7 +66,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Lines:
+class Section:
     """Rows under one heading."""
 
     title: str
@@ -87,7 +87,7 @@ class Grid:
 
     name: str
     title: str
-    blocks: tuple[Lines, ...]
+    blocks: tuple[Section, ...]
     notes: tuple[str, ...] = field(default=())
 
     def markdown(self) -> str:
@@ -158,7 +158,7 @@ class Grid:
     def of(cls, record: Mapping[str, Any]) -> Grid:
         """What :meth:`record` describes."""
         blocks = tuple(
-            Lines(
+            Section(
                 block["title"],
                 tuple(
                     Columns(g["title"], tuple(Column(**c) for c in g["columns"]))
@@ -204,14 +204,14 @@ def write_all(folder: Path, files: Mapping[str, str]) -> list[Path]:
 
 
 def _numbers(
-    block: Lines, row: Line
+    block: Section, row: Line
 ) -> Iterator[tuple[Column, Mapping[str, float | None], Mapping[str, float]]]:
     for group, ours, paper in zip(block.groups, row.ours, row.paper, strict=True):
         for column in group.columns:
             yield column, ours, paper
 
 
-def _cells(block: Lines, row: Line) -> list[str]:
+def _cells(block: Section, row: Line) -> list[str]:
     sizes = sorted({int(each[n] or 0) for each in row.ours for n in _SIZES if n in each})
     size = "/".join(map(str, sizes)) or _NONE
     texts = []
@@ -223,7 +223,7 @@ def _cells(block: Lines, row: Line) -> list[str]:
     return [row.title, size, *texts]
 
 
-def _heading(block: Lines, first: bool, width: int) -> list[str]:
+def _heading(block: Section, first: bool, width: int) -> list[str]:
     """What stands above the rows of a block, as the paper has it."""
     title = escape_latex(block.title)
     names = [column.latex for group in block.groups for column in group.columns]
@@ -259,7 +259,7 @@ def _written(column: Column, numbers: Mapping[str, float | None]) -> str:
     return f"{value:.{column.digits}f}{behind}"
 
 
-def _rules(block: Lines) -> list[str]:
+def _rules(block: Section) -> list[str]:
     rules, first = [], 2
     for group in block.groups:
         last = first + len(group.columns) - 1

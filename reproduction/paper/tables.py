@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from attribound.attacks import IFIA, PGD, Attack, OnlyIn, Repeated
-from reproduction.paper.grid import Column, Columns, Grid, Line, Lines
+from reproduction.paper.grid import Column, Columns, Grid, Line, Section
 from reproduction.paper.items import DATA, METHODS, MODELS, Item, RunSpec
 from reproduction.paper.lookup import Place, Protocol, models_of, numbers, title_of
 from reproduction.paper.numbers import Numbers
@@ -101,9 +101,9 @@ def _without_label(table: str, title: str, runs: Runs, protocol: Protocol) -> Gr
                 for row in _models(runs, table, places, protocol)
                 if row.title != METHODS["trades-igr"]
             )
-        blocks.append(Lines(_NORMS[norm], groups, rows))
+        blocks.append(Section(_NORMS[norm], groups, rows))
     if table == "table2":
-        blocks = [Lines("", groups, tuple(row for block in blocks for row in block.rows))]
+        blocks = [Section("", groups, tuple(row for block in blocks for row in block.rows))]
     notes = (
         (
             "Without label constraint, ε = 0.1 for both norms. The paper's main text says 0.25 for "
@@ -122,7 +122,7 @@ def _one_radius(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
         epsilon = "0.1" if data == "cifar10" else "0.05"
         rows = _models(runs, table, [Place(data, norm, epsilon)], protocol)
         group = Columns("", _with_ours(columns, protocol))
-        blocks.append(Lines(f"{name}, ε = {epsilon}", (group,), rows))
+        blocks.append(Section(f"{name}, ε = {epsilon}", (group,), rows))
     notes = (_LABEL, _ANGLES, *((_CUBE, _STILL) if norm == "linf" else ()), _SCALE)
     if table == "table3":
         notes += ("AdvAAT and ART of MNIST are swapped between the paper's Tables 3 and 7.",)
@@ -138,7 +138,7 @@ def _two_radii(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
         radii = RADII[data][norm][shown]
         places = [Place(data, norm, epsilon) for epsilon in radii]
         groups = tuple(Columns(f"ε = {text}", _with_ours(columns, protocol)) for text in radii)
-        blocks.append(Lines(name, groups, _models(runs, table, places, protocol)))
+        blocks.append(Section(name, groups, _models(runs, table, places, protocol)))
     notes: tuple[str, ...] = (_LABEL, *((_CUBE, _STILL) if norm == "linf" else ()))
     if norm == "l2":
         notes += (
@@ -162,7 +162,7 @@ def _gaps(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
         models = (*METHODS, *sorted(extras))
         rows = (_gap_row(runs, table, norm, model, protocol) for model in models)
         shown = tuple(row for row in rows if any(row.ours) or any(row.paper) or row.reason)
-        blocks.append(Lines(f"{_NORMS[norm]}, ε =", groups, shown))
+        blocks.append(Section(f"{_NORMS[norm]}, ε =", groups, shown))
     notes = (
         (
             "The least T'_e - T̂_e (l2) or T_e - T̂_e (l∞) over samples; below zero a bound was "
@@ -201,7 +201,7 @@ def _large_images(table: str, title: str, runs: Runs, protocol: Protocol) -> Gri
         Columns(f"{_NORMS[norm]}, ε = {epsilon}", _with_ours(columns, protocol))
         for norm, epsilon, columns in (("l2", "0.1", L2), ("linf", "8/255", LINF))
     )
-    block = Lines("", groups, _models(runs, table, places, protocol))
+    block = Section("", groups, _models(runs, table, places, protocol))
     return Grid(table, title, (block,), (_LABEL, _CUBE, _STILL))
 
 

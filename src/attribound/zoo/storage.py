@@ -36,8 +36,7 @@ def parse_card(text: str | bytes, subject: str) -> Card:
             f"card {subject}",
             expected="every key of a card, no other, each of its type",
             got=f"{error.error_count()} faults, first in {where}: {first['msg']}",
-            remedy="let `python -m reproduction.zoo add` write cards, and read those of a newer "
-            "attribound with that one",
+            remedy="restore the file, and read cards of a newer attribound with that one",
         ) from error
     return card
 

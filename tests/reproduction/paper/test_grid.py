@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from reproduction.paper.grid import Column, Columns, Grid, Line, Lines
+from reproduction.paper.grid import Column, Columns, Grid, Line, Section
 
 COLUMNS = (
     Column("attack", "T̂", r"$\hat T$"),
@@ -16,12 +16,12 @@ HERE = Line(
     "a_b", ({"attack": 0.12345, "bound": 1.5, "exceeded": 2.0, "n": 8.0},), ({"bound": 3.0},)
 )
 GONE = Line("100 %", ({},), ({},), "not there yet")
-GRID = Grid("t", "Title", (Lines("MNIST", (Columns("", COLUMNS),), (HERE, GONE)),), ("a note",))
+GRID = Grid("t", "Title", (Section("MNIST", (Columns("", COLUMNS),), (HERE, GONE)),), ("a note",))
 TWO = Grid(
     "two",
     "Two",
     tuple(
-        Lines(name, (Columns("ε = 1", COLUMNS), Columns("ε = 2", COLUMNS[:1])), (row,))
+        Section(name, (Columns("ε = 1", COLUMNS), Columns("ε = 2", COLUMNS[:1])), (row,))
         for name, row in (
             ("l2", Line("x", ({"attack": 1.0, "n": 2.0}, {}), ({}, {"attack": 2.0}))),
             ("l∞", Line("y", ({}, {}), ({}, {}), "gone")),
