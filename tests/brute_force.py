@@ -15,8 +15,8 @@ def corners(size: int) -> Tensor:
 
 
 def cube(matrix: Tensor) -> Tensor:
-    """The largest |J d| over all corners of the cube, for ``(batch, n, n)``."""
-    images = corners(matrix.shape[1]) @ matrix.mT
+    """The largest |J d| over all corners of the cube, for ``(batch, m, n)``."""
+    images = corners(matrix.shape[2]) @ matrix.mT
     return torch.linalg.vector_norm(images, dim=2).amax(1)
 
 
@@ -28,7 +28,7 @@ def box(matrix: Tensor, low: Tensor, high: Tensor) -> Tensor:
 
 def ball(matrix: Tensor, p: float, starts: int = 200, steps: int = 200) -> Tensor:
     """The largest |J d| over the p-ball by ascent from many starts, straight from Hoelder."""
-    size = matrix.shape[1]
+    size = matrix.shape[2]
     generator = torch.Generator().manual_seed(7)
     point = torch.randn(starts, size, generator=generator, dtype=torch.float64)
     point = point.expand(len(matrix), starts, size)

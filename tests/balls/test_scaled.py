@@ -27,6 +27,7 @@ from attribound.attacks import (
     TopK,
 )
 from attribound.balls import Enclosure, check_ball, enclosure, project
+from attribound.balls.sampling import on_sphere
 from attribound.basics.tensors import dot, norm
 
 ORDERS = [1.0, 1.5, 2.0, 3.0, math.inf]
@@ -173,6 +174,22 @@ def test_what_is_frozen_never_moves(p, rows, scale, limited, seed) -> None:
     assert (best >= dot(delta, ball.sample(x, seed)) - 1e-9).all()
 
 
+@pytest.mark.parametrize("p", ORDERS)
+def test_samples_fill_what_is_not_frozen(p) -> None:
+    """The border is reached, and in d free dimensions half of the volume is beyond 2^(-1/d)."""
+    many = torch.rand(2000, 40, generator=torch.Generator().manual_seed(1)).double()
+    scale = torch.zeros(40).double()
+    scale[3:6] = torch.tensor([0.5, 2.0, 1.0])
+    ball = ab.LpBall(0.3, p, scale=scale)
+    free = scale > 0
+    edge, inner = (
+        d[:, free] / scale[free] for d in (ball.sample_sphere(many, 0), ball.sample(many, 0))
+    )
+    torch.testing.assert_close(norm(edge, p), torch.full((2000,), 0.3).double())
+    beyond = (norm(inner, p) > 0.3 * 2 ** (-1 / 3)).double().mean().item()
+    assert abs(beyond - 0.5) < 4 * math.sqrt(0.25 / 2000)
+
+
 def test_the_test_would_see_a_feature_that_moves() -> None:
     """The broken variant: units that were forgotten."""
     x = torch.rand(2, 7).double()
@@ -277,12 +294,13 @@ def test_limits_per_feature(p) -> None:
 def test_a_range_per_feature_tightens_the_cube() -> None:
     model, x = cases.tabular()
     attribution = ab.Saliency(model)
-    low = x.amin(0) - torch.tensor([0.0, 0.1, 1, 1, 1, 1, 1]).double()
-    ranged, free = ab.LinfBall(0.3, low=low), ab.LinfBall(0.3)
+    low, high = x.amin(0), x.amax(0)
+    ranged, free = ab.LinfBall(0.3, low=low, high=high), ab.LinfBall(0.3)
     inside, whole = (ab.bound(attribution, x, ball).euclidean for ball in (ranged, free))
     assert (inside <= whole).all()
     assert (inside < whole * 0.999).any()
-    same = ab.bound(attribution, x, ab.LinfBall(0.3, low=low.expand_as(x))).euclidean
+    each = ab.LinfBall(0.3, low=low.expand_as(x), high=high.expand_as(x))
+    same = ab.bound(attribution, x, each).euclidean
     torch.testing.assert_close(inside, same, rtol=0, atol=0)
 
 
@@ -311,11 +329,12 @@ def test_contains_and_enclosing_agree(p, scale) -> None:
     x = torch.rand(50, 7, generator=torch.Generator().manual_seed(0)).double()
     around = enclosure(ball, x)
     assert (around.p, around.epsilon) == (p, 0.3)
-    border = around.carried(around.epsilon * ab.LpBall(1.0, p).sample_sphere(x, 1))
+    plain = on_sphere(x, p, 1, free=None if around.scale is None else around.scale > 0)
+    border = around.carried(around.epsilon * plain)
     assert ball.contains(border, x).all()
     assert ball.contains(ball.sample(x, 2), x).all()
     assert not ball.contains(1.01 * border, x).any()
-    torch.testing.assert_close(ball.project(1.01 * border, x), border, rtol=0.05, atol=1e-9)
+    torch.testing.assert_close(ball.project(1.01 * border, x), border, rtol=0, atol=0.02)
 
 
 def test_the_radius_of_others_can_be_asked_for_any_shape() -> None:

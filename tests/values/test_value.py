@@ -23,6 +23,7 @@ from attribound.attacks import (
     BestOf,
     InBall,
     Jump,
+    KinkSteps,
     LinearOptimum,
     MassCentre,
     Nearby,
@@ -30,6 +31,7 @@ from attribound.attacks import (
     RandomPerturbation,
     Repeated,
     Targeted,
+    Through,
     TopK,
 )
 from attribound.attacks.measures import Distance
@@ -53,6 +55,7 @@ NEEDED: dict[str, Value] = {
     "best_of": BestOf(PGD()),
     "repeated": Repeated(PGD()),
     "only_in": OnlyIn(PGD(), ("l2",)),
+    "through": PGD().through(20),
     "targeted": Targeted(REGION),
 }
 
@@ -87,6 +90,8 @@ UNUSUAL: dict[str, Value] = {
     "best_of": BestOf(PGD(steps=3), RandomPerturbation(), IFIA(TopK(5))),
     "repeated": Repeated(AttributionAscent(Angle(), steps=2, step=Ascend(0.5)), 3),
     "only_in": OnlyIn(BestOf(PGD(), Repeated(PGD("kl"), 2)), ("l2", "linf scaled")),
+    "through": Through(AttributionAscent(steps=3), (5.0, 20.0), ab.IntegratedGradients(steps=2)),
+    "kink_steps": KinkSteps(3, 4),
     "top_k": TopK(7),
     "targeted": Targeted(~REGION),
     "ascent": AttributionAscent(Angle(), 3, Ascend(), 2, "best_label_kept", 5),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -221,15 +222,17 @@ class LpBall(Ball):
 
     def sample(self, x: Tensor, seed: int) -> Tensor:
         """A perturbation drawn uniformly from the volume of the ball, range aside."""
-        return self._in_units(in_ball(x, self.p, seed, self.epsilon), x)
+        return self._in_units(in_ball, x, seed)
 
     def sample_sphere(self, x: Tensor, seed: int) -> Tensor:
         """A random perturbation of norm epsilon, range aside: a corner of the cube."""
-        return self._in_units(on_sphere(x, self.p, seed, self.epsilon), x)
+        return self._in_units(on_sphere, x, seed)
 
-    def _in_units(self, delta: Tensor, x: Tensor) -> Tensor:
+    def _in_units(self, draw: Callable[..., Tensor], x: Tensor, seed: int) -> Tensor:
         scale = self.scaling(x)
-        return delta if scale is None else scale * delta
+        if scale is None:
+            return draw(x, self.p, seed, self.epsilon)
+        return scale * draw(x, self.p, seed, self.epsilon, scale > 0)
 
 
 @register("l2")

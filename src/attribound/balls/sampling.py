@@ -34,23 +34,39 @@ def normal(x: Tensor, seed: int) -> Tensor:
     return draws(x, seed, lambda generator, shape: generator.standard_normal(shape))
 
 
-def on_sphere(x: Tensor, p: float, seed: int, radius: float = 1.0) -> Tensor:
-    """A random point of p-norm ``radius``: a corner for the cube."""
+def on_sphere(
+    x: Tensor, p: float, seed: int, radius: float = 1.0, free: Tensor | None = None
+) -> Tensor:
+    """A random point of p-norm ``radius``: a corner for the cube.
+
+    ``free`` of the shape of ``x`` says which features are not zero; default: all.
+    """
     if p == math.inf:
         signs = draws(x, seed, lambda generator, shape: generator.choice([-1.0, 1.0], shape))
-        return radius * signs
-    direction = _generalised_normal(x, p, seed)
+        return radius * _only(signs, free)
+    direction = _only(_generalised_normal(x, p, seed), free)
     return direction * per_example(radius / norm(direction, p), direction)
 
 
-def in_ball(x: Tensor, p: float, seed: int, radius: float = 1.0) -> Tensor:
-    """A point drawn uniformly from the volume of the p-ball of that radius."""
+def in_ball(
+    x: Tensor, p: float, seed: int, radius: float = 1.0, free: Tensor | None = None
+) -> Tensor:
+    """A point drawn uniformly from the volume of the p-ball of that radius.
+
+    ``free`` of the shape of ``x`` says which features are not zero; default: all.
+    """
     if p == math.inf:
-        return draws(x, seed, lambda generator, shape: generator.uniform(-radius, radius, shape))
+        drawn = draws(x, seed, lambda generator, shape: generator.uniform(-radius, radius, shape))
+        return _only(drawn, free)
     # Radius of a uniform point: u^(1/d), independent of its direction.
-    size = x[0].numel()
+    every = torch.ones_like(x) if free is None else free
+    size = per_example(every.flatten(1).sum(1).to(x), x)
     share = draws(x, seed, lambda generator, shape: np.full(shape, generator.random()), stream=1)
-    return on_sphere(x, p, seed, radius) * share ** (1 / size)
+    return on_sphere(x, p, seed, radius, free) * share ** (1 / size)
+
+
+def _only(drawn: Tensor, free: Tensor | None) -> Tensor:
+    return drawn if free is None else torch.where(free, drawn, 0.0)
 
 
 def _generalised_normal(x: Tensor, p: float, seed: int) -> Tensor:
