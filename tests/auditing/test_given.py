@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import attribound as ab
-from attribound.attacks import PGD, AttributionAscent
+from attribound.attacks import PGD, AttributionAscent, Through
 from attribound.auditing import given
 from attribound.auditing.given import data_fingerprint, ranged, samples_of, settings_of, subject_of
 from attribound.auditing.settings import AuditSettings, read_settings
@@ -112,11 +112,21 @@ class TestSettings:
         method = ab.SplitConformal(attack=AttributionAscent(steps=1), alpha=0.5)
         made = ab.calibrate(ab.Saliency(net), cases.batch().x, ab.L2Ball(0.1), method=method)
         for own in ({"calibrated": made}, {"claims": [made]}, {"calibrated": made.as_method()}):
-            with pytest.raises(ab.InputError, match=r"claim calibrated: .*calibration.save"):
+            with pytest.raises(
+                ab.InputError, match=r"object in Calibrated.calibration; .*calibration.save"
+            ):
                 settings_of(net, PAIR, own)
         made.save(tmp_path / "c.json")
         stored = ab.Calibrated(str(tmp_path / "c.json"))
         assert stored in settings_of(net, PAIR, {"calibrated": stored}).claims
+
+    def test_nor_may_any_other_object_be_hidden_in_a_value(self) -> None:
+        hidden = Through(PGD(), betas=(20.0,), surrogate=ab.Saliency(NET))
+        for attacks in ({"a": hidden}, {"a": hidden.repeat(2)}, [hidden]):
+            with pytest.raises(ab.InputError, match=r"got an object in Through.surrogate"):
+                settings_of(NET, PAIR, {"attacks": attacks})
+        shown = PGD(progress=True).through(20.0)
+        assert settings_of(NET, PAIR, {"attacks": {"a": shown}}).attacks == {"a": shown}
 
 
 class TestSamples:

@@ -168,6 +168,7 @@ ATTACKS = {
     "best_of": BestOf(PGD(steps=2), AttributionAscent()),
     "repeated": PGD().repeat(4),
     "only_in": OnlyIn(IFIA(steps=7), ("linf",)),
+    "through": PGD().through(20.0, 100.0, ab.IntegratedGradients(steps=2)),
     "ascent": AttributionAscent(steps=3, objective=ab.attacks.Angle(), step=ab.attacks.Ascend()),
     "ifia": IFIA(objective=ab.attacks.TopK(5)),
     "pgd": PGD(steps=3, seed=5),
@@ -299,7 +300,7 @@ def _toml(value) -> str:
         ({"balls": [{"kind": "l2"}]}, "balls.0.epsilon: expected a value, got nothing"),
         ({"balls": ["l2:epsilon=0"]}, "epsilon: expected a finite radius above 0"),
         ({"balls": ["l2:epsilon=(0.1,0.1)"]}, "balls: expected each only once"),
-        ({"claims": ["true"]}, "claim: expected one of first_order, adjusted"),
+        ({"claims": ["true"]}, "claim: expected one of .*first_order.*got 'true'"),
         ({"claims": ["attained"]}, "attained values come from attacks"),
         ({"claims": []}, "claims: expected at least one"),
         ({"claims": ["certified", ab.Certified()]}, "expected each claim only once, got certified"),
@@ -363,12 +364,9 @@ def test_what_is_given_stays() -> None:
 
 def test_strong_settings_are_as_the_library_has_them() -> None:
     """What the audit computes by default is what ``ab.bound`` does."""
-    assert read(protocol="strong").claims == (
-        ab.FirstOrder(),
-        ab.Adjusted(),
-        ab.MeanValue(),
-        ab.Certified(),
-    )
+    made = read(protocol="strong").claims
+    ours = [each for each in made if type(each).__module__.startswith("attribound.")]
+    assert ours == [ab.FirstOrder(), ab.Adjusted(), ab.MeanValue(), ab.Certified()]
 
 
 def test_the_seed_of_the_audit_goes_into_its_attacks() -> None:

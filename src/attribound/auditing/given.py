@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -18,10 +18,10 @@ from attribound.auditing.sources import chosen, load_data
 from attribound.auditing.subject import Subject
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
-from attribound.bounding.method import Method
 from attribound.data import Examples
 from attribound.data.examples import InMemory, numbered_classes
-from attribound.values import from_spec, to_spec
+from attribound.values import Value
+from attribound.values.fields import settings as value_settings
 
 #: Names in the settings that stand for objects a program has at hand.
 GIVEN = "given:"
@@ -106,25 +106,37 @@ def settings_of(model: Model, data: Data | None, options: Mapping[str, Any]) -> 
 
 
 def _usable(settings: AuditSettings, model: str | nn.Module) -> AuditSettings:
-    """Settings that say everything: with recipes in them, and no objects beside."""
-    for method in settings.claims or ():
-        _refuse_objects(method)
+    """Settings with recipes in them, refused if they don't say everything.
+
+    Two runs could not be told apart by them otherwise.
+    """
     recipes = tuple(_recipe(each, model) for each in settings.attributions)
+    for held in _undescribed((recipes, settings.balls, settings.claims, settings.attacks)):
+        raise InputError(
+            "settings",
+            expected="values that are described by their settings",
+            got=f"an object in {held}",
+            remedy="leave it out, or store it and name the file, e.g. calibration.save('c.json') "
+            "and Calibrated('c.json')",
+        )
     return replace(settings, attributions=recipes)
 
 
-def _refuse_objects(method: Method) -> None:
-    """Refuse a method that its settings don't make again: the run could not tell it from others."""
-    plain = to_spec(method, whole=True)
-    del plain["kind"]
-    if from_spec(plain, type(method)) != method:
-        raise InputError(
-            f"claim {method.claim.name}",
-            expected="a method that its settings describe",
-            got=f"one with an object in it, {type(method).__name__}",
-            remedy="store it in a file and name that: calibration.save('c.json'), and then "
-            "Calibrated('c.json')",
-        )
+def _undescribed(value: object) -> Iterator[str]:
+    """Where values hold objects that are no settings."""
+    if isinstance(value, Value):
+        described = {each.name for each in value_settings(type(value))}
+        for each in fields(value):  # type: ignore[arg-type]
+            own = getattr(value, each.name)
+            if each.name in described:
+                yield from _undescribed(own)
+            elif each.init and own is not None and not isinstance(own, bool):
+                yield f"{type(value).__name__}.{each.name}"
+    elif isinstance(value, Mapping):
+        yield from _undescribed(tuple(value.values()))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _undescribed(item)
 
 
 def _plain_balls(balls: object) -> bool:
