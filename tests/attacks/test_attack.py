@@ -11,7 +11,9 @@ from attribound.attacks import (
     AttributionAscent,
     BestOf,
     Interrupted,
+    OnlyIn,
     RandomPerturbation,
+    Repeated,
     judge,
 )
 
@@ -48,6 +50,29 @@ def test_best_of_combines_and_flattens() -> None:
     assert (found.deviation >= AttributionAscent()(attribution, x, BALL).deviation).all()
     seeded = BestOf(PGD(), RandomPerturbation()).seeded(5)
     assert [attack.seed for attack in seeded.attacks] == [5, 5]
+
+
+def test_combinations_are_values() -> None:
+    assert PGD().repeat(3) == Repeated(PGD(), 3) != PGD().repeat(4)
+    assert BestOf(PGD(), AttributionAscent()) == BestOf(attacks=[PGD(), AttributionAscent()])
+    assert BestOf(PGD()) != BestOf(PGD(), PGD())
+    assert PGD(seed=2).repeat(3).seeded(5) == PGD(seed=7).repeat(3)
+    assert OnlyIn(PGD(), ("l2",)).seeded(5) == OnlyIn(PGD(seed=5), ("l2",))
+    assert len({PGD().repeat(3), PGD().repeat(3), BestOf(PGD())}) == 2
+
+
+def test_an_attack_for_some_balls_says_so_and_is_made_wherever_it_is_called() -> None:
+    model, x = cases.tabular()
+    attribution, attack = ab.Saliency(model), OnlyIn(PGD(steps=2), ("l2", "linf scaled"))
+    for ball, applies in [
+        (ab.L2Ball(0.1), True),
+        (ab.LinfBall(0.1), False),
+        (ab.LinfBall(0.1, scale=2.0), True),
+    ]:
+        assert attack.applies(ball) is attack.repeat(2).applies(ball) is applies
+        assert PGD().applies(ball)
+        same = PGD(steps=2)(attribution, x, ball)
+        assert torch.equal(attack(attribution, x, ball).delta, same.delta)
 
 
 def test_no_attacks_and_no_repeats_are_refused() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import attribound as ab
-from attribound.attacks import Angle, Distance, MassCentre, Targeted, TopK
+from attribound.attacks import Angle, Distance, MassCentre, Targeted, TopK, usual_k
 
 BEFORE = torch.tensor([[4.0, -3.0, 2.0, 1.0, 0.0, 0.0]]).double()
 AFTER = torch.tensor([[0.0, -3.0, 0.5, 1.0, -5.0, 0.0]]).double()
@@ -22,6 +22,21 @@ def test_top_k_sums_over_the_clean_top_and_counts_who_left() -> None:
     assert TopK(3).score(AFTER, BEFORE).item() == -3.5
     assert TopK(3).measure(AFTER, BEFORE).item() == 2
     assert TopK(3).measure(BEFORE, BEFORE).item() == 0
+
+
+def test_without_k_it_is_the_usual_one() -> None:
+    """Of six features a third, rounded up."""
+    assert [usual_k(n) for n in (1, 6, 64, 784, 1024, 1025, 3072)] == [
+        1,
+        2,
+        22,
+        100,
+        100,
+        342,
+        1000,
+    ]
+    for name in ("score", "measure"):
+        assert getattr(TopK(), name)(AFTER, BEFORE) == getattr(TopK(2), name)(AFTER, BEFORE)
 
 
 @pytest.mark.parametrize("k", [0, 7])

@@ -165,7 +165,10 @@ def test_a_calibration_for_something_else_is_refused() -> None:
         ({"method": "fast"}, "claim: expected one of first_order, .*got 'fast'"),
         ({"method": "fast:steps=3"}, "Method: expected one of .*first_order, .*got 'fast'"),
         ({"method": 3}, "Method: expected a value, a text or a table of one: .*got 3"),
-        ({"claim": "mean_value:shell=2"}, "shell: expected only settings of mean_value: shells, .*got 'shell'"),
+        (
+            {"claim": "mean_value:shell=2"},
+            "shell: expected only settings of mean_value: shells, .*got 'shell'",
+        ),
     ],
 )
 def test_refuses_what_does_not_go_together(arguments, message) -> None:

@@ -125,7 +125,10 @@ def without(key):
         (edited("model", value=3), "3 as model"),
         (edited("attack", value=3), "3 as attack"),
         (edited("code", value="x"), "'x' as code"),
-        (edited("base", "kind", value="true"), r"Method: expected one of .*first_order.*got 'true'"),
+        (
+            edited("base", "kind", value="true"),
+            r"Method: expected one of .*first_order.*got 'true'",
+        ),
         (edited("base", "shells", value=0), "shells: expected 1 or more, got 0"),
         (edited("base", "shell", value=1), "shell: expected only settings of mean_value: shells"),
         (edited("ball", "kind", value="cube"), "Ball: expected one of lp, l2, linf"),
