@@ -52,7 +52,7 @@ def slow(image: torch.Tensor, down: int, right: int, mirrored: int) -> torch.Ten
 
 def test_each_image_is_cropped_and_mirrored_by_its_draws() -> None:
     x = torch.rand(12, 3, 6, 5)
-    draws = crop_flip_draws(12, torch.Generator().manual_seed(0))
+    draws = crop_flip_draws(12, 0, 5)
     expected = torch.stack([slow(image, *d.tolist()) for image, d in zip(x, draws, strict=True)])
     assert torch.equal(crop_flip(x, draws), expected)
     broken = draws.clone()
@@ -61,9 +61,12 @@ def test_each_image_is_cropped_and_mirrored_by_its_draws() -> None:
 
 
 def test_draws_cover_all_shifts_and_both_sides() -> None:
-    draws = crop_flip_draws(2000, torch.Generator().manual_seed(0))
+    draws = crop_flip_draws(2000, 0, 5)
     assert set(draws[:, 0].tolist()) == set(draws[:, 1].tolist()) == set(range(9))
     assert 0.45 < draws[:, 2].double().mean() < 0.55
+    assert torch.equal(crop_flip_draws(2000, 0, 5), draws)
+    for seed, step in ((1, 5), (0, 6)):
+        assert not torch.equal(crop_flip_draws(2000, seed, step), draws)
 
 
 def test_rows_of_features_are_refused() -> None:

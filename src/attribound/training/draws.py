@@ -72,7 +72,8 @@ def crop_flip(x: Tensor, draws: Tensor) -> Tensor:
     return padded[image, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
 
 
-def crop_flip_draws(batch: int, generator: torch.Generator) -> Tensor:
+def crop_flip_draws(batch: int, seed: int, step: int) -> Tensor:
     """Shift down and right from 0 to 8, where 4 is none, and whether to mirror, ``(batch, 3)``."""
-    corner = torch.randint(0, 2 * _SHIFT + 1, (batch, 2), generator=generator)
-    return torch.cat([corner, torch.randint(0, 2, (batch, 1), generator=generator)], 1)
+    source = generator(seed, "augmentation", step)
+    corner = torch.randint(0, 2 * _SHIFT + 1, (batch, 2), generator=source)
+    return torch.cat([corner, torch.randint(0, 2, (batch, 1), generator=source)], 1)

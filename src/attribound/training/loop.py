@@ -18,14 +18,7 @@ from attribound.networks.modes import eval_mode
 from attribound.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from attribound.training.config import TrainingConfig
 from attribound.training.directory import Directory, versions
-from attribound.training.draws import (
-    batch_count,
-    batch_rows,
-    crop_flip,
-    crop_flip_draws,
-    derived,
-    generator,
-)
+from attribound.training.draws import batch_count, batch_rows, crop_flip, crop_flip_draws, derived
 from attribound.training.evaluation import evaluate
 from attribound.training.finite import bad_parameters, not_finite
 from attribound.training.log import (
@@ -176,10 +169,7 @@ class Loop:
         x = self.run.parts.train.read(mine)
         self.batch_loss.ball.check_inside(x)  # attacks assume it
         if self.config.augmentation == "crop-flip":
-            draws = crop_flip_draws(
-                len(rows), generator(self.config.seed, "augmentation", self.step)
-            )
-            x = crop_flip(x, draws[share])
+            x = crop_flip(x, crop_flip_draws(len(rows), self.config.seed, self.step)[share])
         return (*self._placed(x, self.run.parts.train.labels[mine]), mine)
 
     def _placed(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
