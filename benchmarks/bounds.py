@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -42,39 +42,32 @@ class Tables:
     def missing(self, settings: Settings) -> list[Block]:
         """What of the plan is not there with these settings; blocks shrink to what they lack."""
         there = self.bounds.keys() | self.linear.keys()
-        found = []
-        for block in plan(settings):
-            text = described(block, settings.seed)
-            keys = {place: (block.network, block.role, place, text) for place in block.images}
-            left = tuple(place for place, key in keys.items() if key not in there)
-            found += [replace(block, images=left)] if left else []
-        return found
+        lacks = ((block, _keys(block, settings) - there) for block in plan(settings))
+        return [
+            replace(block, images=tuple(sorted(k[2] for k in own))) for block, own in lacks if own
+        ]
 
     def wanted(self, settings: Settings) -> tuple[pa.Table, pa.Table]:
         """The rows of the plan with these settings, and no others."""
-        keys = [
-            (block.network, block.role, place, described(block, settings.seed))
-            for block in plan(settings)
-            for place in block.images
-        ]
-        return self.bounds.only({*keys}), self.linear.only({*keys})
+        keys = {key for block in plan(settings) for key in _keys(block, settings)}
+        return self.bounds.only(keys), self.linear.only(keys)
 
 
-@dataclass(frozen=True)
-class Measuring:
-    """Measures blocks in a worker."""
+def _keys(block: Block, settings: Settings) -> set[tuple[str, str, int, str]]:
+    text = described(block, settings.seed)
+    return {(block.network, block.role, place, text) for place in block.images}
 
-    seed: int
 
-    def __call__(self) -> partial[pa.Table]:
-        return partial(measure, seed=self.seed)
+def recipe(seed: int) -> partial[pa.Table]:
+    """What measures blocks, in a worker, too."""
+    return partial(measure, seed=seed)
 
 
 def run(tables: Tables, settings: Settings, jobs: int) -> None:
     """Compute what is missing with ``jobs`` processes of one thread each."""
     blocks = tables.missing(settings)
-    recipe = Measuring(settings.seed)
-    work = Work(recipe(), recipe, blocks.__getitem__, _given_up)
+    prepare = partial(recipe, settings.seed)
+    work = Work(prepare(), prepare, blocks.__getitem__, _given_up)
     started = time.perf_counter()
     results = ab.LocalEngine(jobs, threads=1).run(work, range(len(blocks)))
     for done, (number, rows) in enumerate(results, 1):

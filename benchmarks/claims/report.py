@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import attribound as ab
-from attribound.attacks import Attack
 from attribound.auditing.cells import Numbers
 from attribound.basics.tables import cell as number
 from attribound.basics.tables import render
@@ -144,24 +142,11 @@ def _settings(texts: Sequence[pa.Scalar]) -> str:
     """Every setting the rows were computed with; more than one value is shown as such."""
     values: dict[str, dict[str, None]] = {}
     for text in texts:
-        for key, value in _told(json.loads(text.as_py())):
-            values.setdefault(key, {})[value] = None
+        told = json.loads(text.as_py())
+        told |= {method["kind"]: method for method in told.pop("claims", ())}
+        told |= {f"{name} attack": attack for name, attack in told.pop("attacks", {}).items()}
+        for key in told.keys() - {"network", "attributions", "balls"}:
+            values.setdefault(key, {})[json.dumps(told[key])] = None
     return "\n".join(
-        ["Settings", *[f"  {key}: {' | '.join(found)}" for key, found in values.items()]]
+        ["Settings", *(f"  {key}: {' | '.join(values[key])}" for key in sorted(values))]
     )
-
-
-def _told(settings: dict[str, object]) -> Iterator[tuple[str, str]]:
-    """One line a setting; those that a cell is known by are left out."""
-    kinds = {"attacks": Attack, "norm": ab.NormSolver, "spectral": ab.SpectralSolver}
-    for key, value in settings.items():
-        if key == "claims":
-            methods = [ab.from_spec(each, ab.Method) for each in value]
-            yield from ((method.claim.name, repr(method)) for method in methods)
-        elif key == "attacks":
-            for name, attack in value.items():
-                yield f"{name} attack", repr(ab.from_spec(attack, Attack))
-        elif key in kinds:
-            yield key, repr(ab.from_spec(value, kinds[key]))
-        elif key not in ("network", "attributions", "balls"):
-            yield key, str(value)

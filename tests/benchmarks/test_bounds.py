@@ -1,118 +1,218 @@
 from __future__ import annotations
 
-from dataclasses import fields
+import json
+from dataclasses import fields, replace
 
+import pyarrow as pa
 import pytest
+import torch
 
 import bounds
-from claims import store
+from attribound.basics.errors import InputError
+from attribound.basics.locking import Lock
+from claim_rows import row
+from claims import measure as m
 from claims.plan import Settings, plan
+from claims.store import BOUNDS, LINEAR
+
+SETTINGS = Settings(
+    tests=3, calibrations=2, batch=2, linear=2, certified=1, networks=("mlp-at-b5",)
+)
+BLOCKS = [*plan(SETTINGS)]
 
 
-@pytest.fixture
-def settings(tmp_path) -> Settings:
-    return Settings(
-        tests=3, calibrations=2, batch=2, linear=2, networks=("mlp-at-b5",), parts=tmp_path
-    )
+def described(block, seed) -> str:
+    cell = (block.attribution, str(block.ball), block.certified, seed)
+    return json.dumps(cell)
 
 
 @pytest.fixture
 def measured(monkeypatch) -> list:
-    """Instead of networks, a row per image; the parts that were asked for."""
+    """Instead of networks, a row per image; the blocks that were asked for."""
     asked = []
 
-    def measure(part, settings):
-        asked.append(part)
-        return [{"network": part.network, "role": part.kind, "sample": i} for i in part.images]
+    def measure(block, seed):
+        asked.append(block)
+        common = {"settings": described(block, seed), "network": block.network}
+        if block.ball is None:
+            made = [{**common, "role": block.role, "place": i} for i in block.images]
+            return pa.Table.from_pylist(made, LINEAR)
+        made = [row(block.role, 1.0, **common, sample=i, place=i) for i in block.images]
+        return pa.Table.from_pylist(made, BOUNDS)
 
     monkeypatch.setattr(bounds, "measure", measure)
-    monkeypatch.setattr(
-        bounds, "described", lambda part, settings: {"cell": part.cell, "seed": settings.seed}
-    )
+    monkeypatch.setattr(bounds, "described", described)
     return asked
 
 
-def test_everything_is_computed_once_and_put_together_in_order(settings, measured) -> None:
-    bounds.work(settings)
-    parts = [*plan(settings)]
-    assert measured == parts
-    bounds.work(settings)
-    assert len(measured) == len(parts), "what is there is not computed again"
-    rows, lacks = bounds.combine(settings)
-    assert not lacks
-    expected = [(part.kind, i) for part in parts for i in part.images]
-    assert [(row["role"], row["sample"]) for row in rows] == expected
-    assert {row["settings"] for row in rows} >= {
-        '{"cell": "mlp-at-b5_saliency_l2-0.05", "seed": 0}'
-    }
+def run(folder, settings: Settings = SETTINGS) -> bounds.Tables:
+    """What a process of its own finds and stores."""
+    bounds.run(bounds.Tables(folder), settings, jobs=1)
+    return bounds.Tables(folder)
 
 
-def test_a_kill_loses_the_batch_in_flight_only(settings, measured, monkeypatch) -> None:
-    parts, measure = [*plan(settings)], bounds.measure
+def places(*tables: pa.Table) -> list[tuple[str, int, str]]:
+    names = ("role", "place", "settings")
+    return [key for t in tables for key in zip(*(t[n].to_pylist() for n in names), strict=True)]
 
-    def killed(part, settings):
-        if part == parts[3]:
+
+def planned(blocks, seed: int = 0) -> list[tuple[str, int, str]]:
+    return [(each.role, i, described(each, seed)) for each in blocks for i in each.images]
+
+
+def test_everything_is_computed_once_and_kept_in_order(tmp_path, measured) -> None:
+    tables = run(tmp_path)
+    assert measured == BLOCKS
+    run(tmp_path)
+    assert len(measured) == len(BLOCKS), "what is there is not computed again"
+    assert tables.missing(SETTINGS) == []
+    audits = [block for block in BLOCKS if block.ball]
+    assert places(tables.bounds.rows) == planned(audits)
+    assert places(tables.linear.rows) == planned(block for block in BLOCKS if not block.ball)
+    wanted = tables.wanted(SETTINGS)
+    assert [each.num_rows for each in wanted] == [len(planned(audits)), 2 * 2]
+    files = [path.name for path in tmp_path.iterdir()]
+    assert sorted(files) == ["bounds.parquet", "linear.parquet"]
+
+
+@pytest.mark.parametrize("done", [0, 1, 3, 7])
+def test_a_kill_loses_the_block_in_flight_only(tmp_path, measured, monkeypatch, done) -> None:
+    measure = bounds.measure
+
+    def killed(block, seed):
+        if block == BLOCKS[done]:
             raise KeyboardInterrupt
-        return measure(part, settings)
+        return measure(block, seed)
 
     with monkeypatch.context() as patch:
         patch.setattr(bounds, "measure", killed)
         with pytest.raises(KeyboardInterrupt):
-            bounds.work(settings)
-    kept, lacks = bounds.combine(settings)
-    assert len(kept) == sum(len(part.images) for part in parts[:3])
-    assert lacks.startswith(f"{len(parts) - 3} of {len(parts)} parts are not measured yet")
-    bounds.work(settings)
-    assert measured == parts, "nothing twice, nothing left out"
+            run(tmp_path)
+    tables = bounds.Tables(tmp_path)
+    assert sorted(places(tables.bounds.rows, tables.linear.rows)) == sorted(planned(BLOCKS[:done]))
+    assert tables.missing(SETTINGS) == BLOCKS[done:]
+    run(tmp_path)
+    assert measured == BLOCKS, "nothing twice, nothing left out"
 
 
-def test_second_passes_are_computed_beside_what_was_there_without(settings, measured) -> None:
-    """As in a folder that an older run left: nothing of it is touched or computed again."""
-    ordinary = [part for part in plan(settings) if not part.again]
-    for part in ordinary:
-        bounds.compute(part, settings)
-    files = {part.path(settings.parts) for part in ordinary}
-    before = {path: path.read_bytes() for path in files}
-    missing = len([*plan(settings)]) - len(ordinary)
-    assert f", {missing} of them second passes" in bounds.combine(settings)[1]
+def test_more_images_keep_those_that_were_there(tmp_path, measured) -> None:
+    before = run(tmp_path)
     measured.clear()
-    bounds.work(settings)
-    assert len(measured) == missing
-    assert all(part.again for part in measured)
-    assert {path: path.read_bytes() for path in files} == before
-    assert bounds.combine(settings)[1] == ""
+    more = replace(SETTINGS, tests=4, batch=3)
+    after = run(tmp_path, more)
+    assert {(block.role, block.images) for block in measured} == {("test", (3,))}
+    assert after.bounds.rows.slice(0, before.bounds.rows.num_rows).equals(before.bounds.rows)
+    assert after.missing(more) == []
 
 
-def test_other_settings_compute_again_and_are_not_mixed_in(settings, measured) -> None:
-    bounds.work(settings)
-    other = Settings(**{**vars(settings), "seed": 1})
-    assert bounds.combine(other)[0] == []
-    bounds.work(other)
-    assert len(measured) == 2 * len([*plan(settings)])
+def test_other_settings_compute_again_and_are_not_mixed_in(tmp_path, measured) -> None:
+    first = run(tmp_path).wanted(SETTINGS)
+    other = replace(SETTINGS, seed=1)
+    assert [each.num_rows for each in bounds.Tables(tmp_path).wanted(other)] == [0, 0]
+    tables = run(tmp_path, other)
+    assert len(measured) == 2 * len(BLOCKS)
+    assert {key[2] for key in places(*tables.wanted(other))} == {
+        described(block, 1) for block in BLOCKS
+    }
+    assert all(a.equals(b) for a, b in zip(tables.wanted(SETTINGS), first, strict=True))
 
 
-def test_what_another_process_is_at_is_left_to_it(settings, measured) -> None:
-    first = next(plan(settings))
-    with store.claimed(first.path(settings.parts)) as mine:
-        assert mine
-        assert not bounds.compute(first, settings)
+def test_two_processes_compute_what_one_does(tmp_path) -> None:
+    """The real networks: two cells of two images."""
+    few = Settings(tests=2, calibrations=0, batch=1, linear=0, certified=0, networks=("mlp-at-b5",))
+    blocks = [block for block in plan(few) if block.attribution == "saliency"][:2]
+    assert len({block.ball for block in blocks}) == 2
+    tables = bounds.Tables(tmp_path)
+    tables.missing = lambda settings: blocks  # type: ignore[method-assign]
+    bounds.run(tables, few, jobs=2)
+    found = {(r["ball"], r["place"]): r for r in bounds.Tables(tmp_path).bounds.rows.to_pylist()}
+    assert len(found) == 2
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    for block in blocks:
+        (one,) = m.measure(block, 0).to_pylist()
+        other = found[block.ball.name, block.images[0]]
+        assert one["strongest"]["deviation"] == pytest.approx(other["strongest"]["deviation"])
+        assert one["settings"] == other["settings"]
+    torch.set_num_threads(threads)
+
+
+def test_a_block_that_kills_its_workers_is_not_stored() -> None:
+    with pytest.raises(SystemExit, match="block 3: died; run again to go on"):
+        bounds._given_up(3, "died")
+
+
+def test_the_table_of_another_process_is_left_to_it(tmp_path, measured, monkeypatch) -> None:
+    monkeypatch.setattr("sys.argv", ["bounds.py", "--folder", str(tmp_path)])
+    lock = Lock(tmp_path)
+    with pytest.raises(InputError, match="another one at it"):
+        bounds.main()
+    lock.release()
     assert measured == []
-    assert bounds.compute(first, settings)
 
 
-def test_a_worker_without_its_parent_stops(settings, measured) -> None:
-    bounds.work(settings, parent=-1)
+def test_the_command_measures_reports_and_says_what_is_missing(
+    tmp_path, measured, monkeypatch, capsys
+) -> None:
+    """Of the networks that were chosen; a report alone measures nothing."""
+    text = tmp_path / "bounds.txt"
+    monkeypatch.setattr(bounds, "report", lambda rows, linear: f"{len(rows)} and {len(linear)}")
+    chosen = "--networks mlp-at-b5 --tests 3 --calibrations 2 --batch 2 --linear 2 --certified 1"
+    command = ["bounds.py", *chosen.split(), "--folder", str(tmp_path), "--text", str(text)]
+    monkeypatch.setattr("sys.argv", [*command, "--report"])
+    bounds.main()
     assert measured == []
+    lacks = f"{len(BLOCKS)} of {len(BLOCKS)} blocks are not measured yet: this is about the rest."
+    assert text.read_text() == f"{lacks}\n\n0 and 0\n"
+    monkeypatch.setattr("sys.argv", command)
+    bounds.main()
+    assert measured == BLOCKS
+    assert text.read_text() == "50 and 4\n"
+    assert f"{len(BLOCKS)}/{len(BLOCKS)}  {BLOCKS[-1]}" in capsys.readouterr().out
 
 
 def test_the_command_line_has_every_setting(tmp_path) -> None:
-    given = bounds.arguments(["--tests", "7", "--networks", "at", "nat", "--parts", str(tmp_path)])
-    assert (given.tests, given.networks, given.parts) == (7, ["at", "nat"], tmp_path)
+    given = bounds.arguments(["--tests", "7", "--networks", "at", "nat", "--folder", str(tmp_path)])
+    assert (given.tests, given.networks, given.folder) == (7, ["at", "nat"], tmp_path)
     defaults = bounds.arguments([])
     assert all(getattr(defaults, each.name) == each.default for each in fields(Settings))
+    assert defaults.folder == bounds.RESULTS
 
 
-def test_the_stored_report_is_that_of_the_stored_rows() -> None:
+@pytest.fixture(scope="module")
+def stored() -> bounds.Tables:
+    return bounds.Tables(bounds.RESULTS)
+
+
+def test_the_stored_report_is_that_of_the_stored_rows(stored) -> None:
     """What is missing from the plan is said before."""
-    stored = bounds.report(store.read(bounds.TABLE)) + "\n"
-    assert bounds.TEXT.read_text().endswith(stored)
+    made = bounds.report(stored.bounds.rows, stored.linear.rows) + "\n"
+    assert bounds.TEXT.read_text().endswith(made)
+
+
+def test_the_stored_rows_are_all_of_the_plan_and_each_once(stored, monkeypatch) -> None:
+    """Also if they were measured with other versions."""
+    (known,) = {
+        (told["attribound"], told["torch"])
+        for text in stored.bounds.rows["settings"].unique().to_pylist()
+        for told in [json.loads(text)]
+    }
+    monkeypatch.setattr(m.ab, "__version__", known[0])
+    monkeypatch.setattr(m.torch, "__version__", known[1])
+    small = Settings(networks=tuple(name for name in Settings().networks if name != "cifar10-at"))
+    assert stored.missing(small) == []
+    rows, linear = stored.wanted(small)
+    assert (len(rows), len(linear)) == (len(stored.bounds.keys()), len(stored.linear.keys()) - 8)
+    assert (len(rows), len(linear) + 8) == (len(stored.bounds.rows), len(stored.linear.rows))
+
+
+def test_the_stored_rows_say_what_they_must(stored) -> None:
+    """The strongest attack is the stronger pass, and a bound is exceeded where that is beyond."""
+    for each in stored.bounds.rows.to_pylist():
+        one, two = (attack["deviation"] for attack in each["attacks"])
+        best = each["strongest"]
+        assert best["deviation"] == max(one, two)
+        assert best["by"] == ("second" if two > one else "first")
+        for bound in each["bounds"]:
+            assert bound["exceeded"] == (best["deviation"] > bound["euclidean"])
+        assert each["error"] is None
