@@ -12,7 +12,6 @@ from torch import Tensor
 import attribound as ab
 import fashion
 from attribound.attacks import IFIA, PGD, AttributionAscent, RandomPerturbation
-from attribound.attacks.randomness import on_sphere
 from attribound.basics.tables import render
 from attribound.basics.tensors import norm
 
@@ -22,7 +21,7 @@ BALLS = [ab.L2Ball(0.05), ab.LinfBall(0.01)]
 
 
 def captum_deviation(
-    attribution: ab.IntegratedGradients, x: Tensor, ball: ab.LpBall, draws: int
+    attribution: ab.IntegratedGradients, x: Tensor, ball: ab.Ball, draws: int
 ) -> Tensor:
     """Captum's sensitivity_max with draws from the sphere of the ball, as a deviation."""
     target = attribution.targets(x)
@@ -30,7 +29,7 @@ def captum_deviation(
 
     def perturb(inputs: Tensor, _radius: float) -> Tensor:
         count[0] += 1
-        return inputs + on_sphere(inputs, ball, count[0])
+        return inputs + ball.sample_sphere(inputs, count[0])
 
     def explain(inputs: Tensor | tuple[Tensor], target: Tensor) -> Tensor | tuple[Tensor]:
         if isinstance(inputs, tuple):  # a tuple for a tuple, as Captum's own explainers do
@@ -68,10 +67,10 @@ def budgets(name: str) -> None:
         for rival, deviation in rivals.items():
             share = (ascent.deviation.mean() / deviation.mean()).item()
             goal = {"Captum": ">= 5", "PGD-20": ">= 1.5"}.get(rival.split()[0], "")
-            if ball.p != 2:
+            if ball.name != "l2":
                 goal = ""
             rows.append([f"{ball}", rival, share, goal])
-        if ball.p == 2:
+        if ball.name == "l2":
             tight = (ascent.deviation / (ball.epsilon * linear)).mean().item()
             rows.append([f"{ball}", "first-order optimum (mean of ratios)", tight, ""])
     title = (

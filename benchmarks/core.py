@@ -25,7 +25,6 @@ import attribound as ab
 import fashion
 from attribound.basics.tables import render
 from attribound.networks.frozen import frozen
-from attribound.operators import LinearOperator as Jacobian
 from attribound.operators import dense
 from attribound.results import SpectralEstimate
 
@@ -43,34 +42,39 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def single(jacobian: Jacobian, row: int) -> tuple[Callable[[Tensor], Tensor], list[int]]:
+def single(jacobian: ab.LinearOperator, row: int) -> tuple[Callable[[Tensor], Tensor], list[int]]:
     """``v -> J^T J v`` on flat vectors for one image, and a count of its products."""
     one = jacobian.select(torch.tensor([row]))
     count = [0]
 
     def gram(v: Tensor) -> Tensor:
         count[0] += 2
-        return one.rmatvec(one.matvec(v.view_as(one.like))).flatten()
+        return one.rmatvec(one.matvec(v.view_as(one.domain))).flatten()
 
     return gram, count
 
 
-def by_scipy(jacobian: Jacobian, row: int) -> tuple[float, int]:
+def by_scipy(jacobian: ab.LinearOperator, row: int) -> tuple[float, int]:
     """Largest singular value of one image by svds, and its products."""
     one = jacobian.select(torch.tensor([row]))
     count = [0]
 
-    def apply(product: Callable[[Tensor], Tensor]) -> Callable[[np.ndarray], np.ndarray]:
+    def apply(
+        product: Callable[[Tensor], Tensor], like: Tensor
+    ) -> Callable[[np.ndarray], np.ndarray]:
         def flat(v: np.ndarray) -> np.ndarray:
             count[0] += 1
-            vector = torch.from_numpy(v.astype(np.float32)).view_as(one.like)
+            vector = torch.from_numpy(v.astype(np.float32)).view_as(like)
             return product(vector).flatten().numpy()
 
         return flat
 
-    size = one.like.numel()
+    shape = (one.range.numel(), one.domain.numel())
     operator = LinearOperator(
-        (size, size), matvec=apply(one.matvec), rmatvec=apply(one.rmatvec), dtype=np.float32
+        shape,
+        matvec=apply(one.matvec, one.domain),
+        rmatvec=apply(one.rmatvec, one.range),
+        dtype=np.float32,
     )
     value = svds(operator, k=1, return_singular_vectors=False, random_state=0)[0]
     return float(value), count[0]
@@ -108,10 +112,10 @@ def by_eigenthings(gram: Callable[[Tensor], Tensor], size: int, iterations: int)
     return float(result.eigenvalues[0]) ** 0.5
 
 
-def iterations_needed(jacobian: Jacobian, row: int, truth: float) -> tuple[int, int]:
+def iterations_needed(jacobian: ab.LinearOperator, row: int, truth: float) -> tuple[int, int]:
     """Fewest steps of hessian-eigenthings for a residual of 1 %, and for an error of 1e-6."""
     gram, _ = single(jacobian, row)
-    size = jacobian.like[0].numel()
+    size = jacobian.domain[0].numel()
     start = torch.randn(size, generator=torch.Generator().manual_seed(0))
     run = lanczos_tridiagonal(LambdaOperator(gram, size), start, MOST)
     whole = (torch.diag(run.alphas) + torch.diag(run.betas, 1) + torch.diag(run.betas, -1)).double()

@@ -19,18 +19,21 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 
-from attribound.auditing.audit import audit
-from attribound.auditing.audited import samples_of, settings_of
-from attribound.auditing.engines import Engine, LocalEngine, Work
+import attribound as ab
+from attribound.auditing import Engine
+from attribound.auditing.engines import Work
 from attribound.auditing.engines.work import Results
-from attribound.auditing.measure import Subject, measure
-from attribound.auditing.rows import timings_in
+from attribound.auditing.given import samples_of, settings_of
+from attribound.auditing.measure import measure
+from attribound.auditing.rows import KEY, untimed
+from attribound.auditing.subject import Subject
 from attribound.basics.tables import render
 
 MODEL, DATA = 'fashion:network?{"name": "at"}', "fashion-mnist"
-SETTINGS: dict[str, Any] = {"attributions": "saliency", "protocol": "quick", "batch": 16}
+SETTINGS: dict[str, Any] = {"attributions": ab.Saliency(), "protocol": "quick", "batch": 16}
 
 
 def directly(samples: int) -> pa.Table:
@@ -54,14 +57,14 @@ class Inside:
             self.seconds += time.process_time() - start
             return found
 
-        return LocalEngine(threads=1).run(replace(work, measure=measured), numbers)
+        return ab.LocalEngine(threads=1).run(replace(work, measure=measured), numbers)
 
 
 def as_a_run(samples: int, engine: Engine) -> pa.Table:
     """The same as an audit with its run on disk."""
     with TemporaryDirectory() as folder:
         out = f"{folder}/run"
-        return audit(MODEL, DATA, out=out, engine=engine, limit=samples, **SETTINGS).table()
+        return ab.audit(MODEL, DATA, out=out, engine=engine, limit=samples, **SETTINGS).rows()
 
 
 def timed(compute: Callable[[], pa.Table]) -> tuple[float, float, pa.Table]:
@@ -73,11 +76,12 @@ def timed(compute: Callable[[], pa.Table]) -> tuple[float, float, pa.Table]:
 
 def same(one: pa.Table, other: pa.Table) -> bool:
     """Whether two tables agree in everything but timings."""
-    order = [(name, "ascending") for name in ("sample", "attribution", "norm", "epsilon")]
-    without = timings_in(one.column_names)
-    return bool(
-        one.sort_by(order).drop_columns(without).equals(other.sort_by(order).drop_columns(without))
-    )
+    return bool(_sorted(one).equals(_sorted(other)))
+
+
+def _sorted(rows: pa.Table) -> pa.Table:
+    order = [(name, "ascending") for name in KEY]
+    return untimed(rows.take(pc.sort_indices(rows.select(list(KEY)), sort_keys=order)))
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class Round:
         inside = Inside()
         direct, direct_cpu, rows = timed(lambda: directly(samples))
         run, run_cpu, run_rows = timed(lambda: as_a_run(samples, inside))
-        two, _, two_rows = timed(lambda: as_a_run(samples, LocalEngine(2, threads=1)))
+        two, _, two_rows = timed(lambda: as_a_run(samples, ab.LocalEngine(2, threads=1)))
         agree = same(rows, run_rows) and same(rows, two_rows)
         return cls(direct, direct_cpu, run, run_cpu, inside.seconds, two, agree)
 
