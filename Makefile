@@ -58,7 +58,7 @@ bench: $(VENV)/.dev data ## solver and attacks against what users have today, as
 	$(BIN)/python -u benchmarks/training_steps.py | tee benchmarks/training.txt
 	$(BIN)/python -u benchmarks/runner.py | tee benchmarks/runner.txt
 
-# Hours for everything; killed, it goes on where it was. BOUNDS='--tests 25 --calibrations 25' for less.
+# Hours for everything; killed, it goes on where it was. BOUNDS='--set tests=25 --set calibrations=25' for less.
 bench-bounds: $(VENV)/.dev data ## every claim against attacks; goes on where it was stopped
 	$(BIN)/python -u benchmarks/bounds.py --jobs 2 $(BOUNDS)
 	$(BIN)/python -u benchmarks/bounds.py --deeper

@@ -22,6 +22,7 @@ import torch
 import attribound as ab
 from attribound.auditing.engines import Work
 from attribound.basics.locking import Lock
+from attribound.values import changed
 from claims import deeper
 from claims.measure import described, measure
 from claims.plan import Block, Settings, plan
@@ -84,12 +85,13 @@ def _given_up(number: int, reason: str) -> pa.Table:
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line: how much to compute, with how many processes."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    for each in fields(Settings):
-        flag = f"--{each.name.replace('_', '-')}"
-        if each.name == "networks":
-            parser.add_argument(flag, nargs="+", default=each.default, choices=each.default)
-        else:
-            parser.add_argument(flag, type=type(each.default), default=each.default)
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help=f"of {', '.join(each.name for each in fields(Settings))}",
+    )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--report", action="store_true", help="only report what is there")
     parser.add_argument(
@@ -105,8 +107,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Compute what is missing, report."""
     given = arguments()
-    chosen = {each.name: getattr(given, each.name) for each in fields(Settings)}
-    settings = Settings(**{**chosen, "networks": tuple(chosen["networks"])})
+    settings = ab.from_spec(changed({}, given.set), Settings)
     torch.set_num_threads(1)
     if not (given.report or given.deeper):
         given.folder.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -164,22 +163,23 @@ def compared(attribution: ab.Attribution, x: Tensor, target: Tensor) -> list[dic
             theorem2 = entrywise_sum(jacobian)
         summed = time.perf_counter()
         spectral = AT_X["spectral"](jacobian)
-        columns: dict[str, Sequence[object]] = {
-            "attribution": [attribution.name] * count,
-            "label": target[some].tolist(),
-            "features": [size] * count,
-            "theorem2": theorem2.tolist(),
-            "theorem2_products": [size] * count,
-            "theorem2_seconds": [(summed - solved) / count] * count,
-            "corollary1": norm_relaxation(spectral, math.inf).tolist(),
-            "corollary1_products": spectral.products.tolist(),
-            "norm_lower": norm.value.lower.tolist(),
-            "norm_upper": norm.value.upper.tolist(),
-            "norm_products": norm.products.tolist(),
-            "norm_status": [*map(str, norm.status)],
-            "norm_seconds": [(solved - started) / count] * count,
+        shared = {
+            "attribution": attribution.name,
+            "features": size,
+            "theorem2_products": size,
+            "theorem2_seconds": (summed - solved) / count,
+            "norm_seconds": (solved - started) / count,
         }
-        rows += [
-            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
-        ]
+        own = {
+            "label": target[some],
+            "theorem2": theorem2,
+            "corollary1": norm_relaxation(spectral, math.inf),
+            "corollary1_products": spectral.products,
+            "norm_lower": norm.value.lower,
+            "norm_upper": norm.value.upper,
+            "norm_products": norm.products,
+        }
+        for i, status in enumerate(norm.status):
+            numbers = {name: values[i].item() for name, values in own.items()}
+            rows.append({**shared, **numbers, "norm_status": str(status)})
     return rows

@@ -6,18 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import attribound as ab
+from attribound.values import Record
 
 MLPS = ("mlp-at-b5", "mlp-at-b20", "mlp-nat-b5", "mlp-nat-b20")
 CNNS = ("at", "nat", "at-b5", "nat-b5")
 #: Only for the l-infinity problem at x, 3x32x32: the model of the zoo, None for an untrained one.
 LARGE: dict[str, str | None] = {"conv-3072": None, "cifar10-at": "cifar10/at-resnet18"}
 LARGE_IMAGES = 4
+NETWORKS = (*LARGE, *MLPS, *CNNS)
 ATTRIBUTIONS = ("saliency", "ig-3")
 BALLS = (ab.L2Ball(0.05), ab.LinfBall(0.01), ab.L2Ball(0.1), ab.LinfBall(0.05), ab.L2Ball(0.01))
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Record):
     """How much is computed; more keeps what is there.
 
     Attributes:
@@ -39,7 +41,14 @@ class Settings:
     certified: int = 100
     certified_cnn: int = 4
     seed: int = 0
-    networks: tuple[str, ...] = (*LARGE, *MLPS, *CNNS)
+    networks: tuple[str, ...] = NETWORKS
+
+    def __post_init__(self) -> None:
+        """Refuse a network that there is not: nothing would be measured."""
+        unknown = ", ".join(repr(name) for name in self.networks if name not in NETWORKS)
+        if unknown:
+            known = f"some of {', '.join(NETWORKS)}"
+            raise ab.InputError("networks", expected=known, got=unknown, remedy="choose others")
 
 
 @dataclass(frozen=True)

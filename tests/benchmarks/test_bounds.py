@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+import attribound as ab
 import bounds
 from attribound.basics.errors import InputError
 from attribound.basics.locking import Lock
@@ -157,8 +158,8 @@ def test_the_command_measures_reports_and_says_what_is_missing(
     """Of the networks that were chosen; a report alone measures nothing."""
     text = tmp_path / "bounds.txt"
     monkeypatch.setattr(bounds, "report", lambda rows, linear: f"{len(rows)} and {len(linear)}")
-    chosen = "--networks mlp-at-b5 --tests 3 --calibrations 2 --batch 2 --linear 2 --certified 1"
-    command = ["bounds.py", *chosen.split(), "--folder", str(tmp_path), "--text", str(text)]
+    chosen = [f"--set={name}={value}" for name, value in ab.to_spec(SETTINGS).items()]
+    command = ["bounds.py", *chosen, "--folder", str(tmp_path), "--text", str(text)]
     monkeypatch.setattr("sys.argv", [*command, "--report"])
     bounds.main()
     assert measured == []
@@ -171,12 +172,20 @@ def test_the_command_measures_reports_and_says_what_is_missing(
     assert f"{len(BLOCKS)}/{len(BLOCKS)}  {BLOCKS[-1]}" in capsys.readouterr().out
 
 
-def test_the_command_line_has_every_setting(tmp_path) -> None:
-    given = bounds.arguments(["--tests", "7", "--networks", "at", "nat", "--folder", str(tmp_path)])
-    assert (given.tests, given.networks, given.folder) == (7, ["at", "nat"], tmp_path)
-    defaults = bounds.arguments([])
-    assert all(getattr(defaults, each.name) == each.default for each in fields(Settings))
-    assert defaults.folder == bounds.RESULTS
+def test_the_command_line_has_every_setting(monkeypatch, capsys) -> None:
+    with pytest.raises(SystemExit):
+        bounds.arguments(["--help"])
+    shown = capsys.readouterr().out
+    assert all(each.name in shown for each in fields(Settings))
+    assert bounds.arguments([]).folder == bounds.RESULTS
+    monkeypatch.setattr("sys.argv", ["bounds.py", "--set", "tests=many", "--report"])
+    with pytest.raises(InputError, match="tests: expected a valid integer, got 'many'"):
+        bounds.main()
+
+
+def test_only_networks_that_there_are_can_be_chosen() -> None:
+    with pytest.raises(InputError, match=r"networks: expected some of conv-3072, .*, got 'resnet'"):
+        Settings(networks=("at", "resnet"))
 
 
 @pytest.fixture(scope="module")
