@@ -61,6 +61,8 @@ def global_hooks() -> bool:
 def refuse_another(classifier: Classifier, unrolled: Tensor, points: Tensor) -> None:
     """Refuse an unrolled network whose logits at ``points`` are not those of the module.
 
+    They are compared in the dtype of the weights. Where one overflows, so must the other.
+
     Args:
         classifier: what runs.
         unrolled: logits of the unrolled network, float64.
@@ -69,11 +71,16 @@ def refuse_another(classifier: Classifier, unrolled: Tensor, points: Tensor) -> 
     Raises:
         ProbeError: they differ by more than evaluation errors.
     """
+    dtype = _dtype(classifier.model, points.dtype)
     with torch.no_grad():
-        runs = classifier.logits(points).double().cpu()
-    size = torch.maximum(runs.abs().amax(), unrolled.abs().amax()).item()
-    worst = (runs - unrolled).abs().amax().item() if runs.shape == unrolled.shape else float("inf")
-    if not worst <= _TOLERANCE.get(points.dtype, 1e-1) * (size + 1e-6):
+        runs = classifier.logits(points.to(dtype)).double().cpu()
+    worst, size = float("inf"), 0.0
+    finite = torch.isfinite(unrolled)
+    if runs.shape == unrolled.shape and bool((finite == torch.isfinite(runs)).all()):
+        zero = unrolled.new_zeros(1)
+        worst = torch.cat([zero, (runs - unrolled)[finite].abs()]).amax().item()
+        size = torch.cat([zero, runs[finite].abs(), unrolled[finite].abs()]).amax().item()
+    if not worst <= _TOLERANCE.get(dtype, 1e-1) * (size + 1e-6):
         raise ProbeError(
             "the model",
             expected="a network that computes what its modules say",
@@ -81,3 +88,8 @@ def refuse_another(classifier: Classifier, unrolled: Tensor, points: Tensor) -> 
             remedy="remove what changes its forward (patches, hooks, subclasses), or use a bound "
             "that needs no proof",
         )
+
+
+def _dtype(model: object, usual: torch.dtype) -> torch.dtype:
+    parameters = model.parameters() if isinstance(model, nn.Module) else ()
+    return next((each.dtype for each in parameters if each.is_floating_point()), usual)

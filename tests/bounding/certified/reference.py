@@ -93,7 +93,7 @@ def worst_found(attribution: ab.Attribution, x: Tensor, ball: ab.LpBall, target:
     generator = torch.Generator().manual_seed(5)
     for _ in range(30):
         draw = torch.randn(x.shape, generator=generator, dtype=torch.float64)
-        delta = ball.maximiser(draw)
+        delta = ball.maximiser(draw, draw)
         moved = (attribution.revalue(x + delta, target) - base).flatten(1).norm(dim=1)
         found = torch.maximum(found, moved)
     return found

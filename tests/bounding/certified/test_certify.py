@@ -18,6 +18,7 @@ from attribound.bounding.certified.certify import check_memory
 from attribound.bounding.certified.expansion import Expansion
 from attribound.bounding.certified.network import unroll
 from attribound.models import SmallCNN
+from attribound.networks.plain import refuse_another
 from bounding.certified import reference
 from shared import needed
 
@@ -280,14 +281,14 @@ def test_defects_cover_a_forged_expansion(monkeypatch) -> None:
 
 def test_refuses_attributions_of_another_kind() -> None:
     net, x = network_and_input()
-    with pytest.raises(ab.ModelError, match=r"attribution: expected Saliency.*got SmoothGrad"):
+    with pytest.raises(ab.ModelError, match=r"attribution: expected Saliency.*got smooth_grad"):
         run(ab.SmoothGrad(net), x, ab.L2Ball(0.1))
 
     class Other(ab.Saliency):
         def _value(self, x, target):
             return 2 * super()._value(x, target)
 
-    with pytest.raises(ab.ModelError, match=r"attribution: expected Saliency.*got Other"):
+    with pytest.raises(ab.ModelError, match=r"attribution: expected Saliency.*got .*Other"):
         run(Other(net), x, ab.L2Ball(0.1))
     with pytest.raises(ab.ModelError, match=r"attribution: expected Saliency.*got"):
         run(ab.FunctionAttribution(lambda points, target: points**2), x, ab.L2Ball(0.1))
@@ -340,3 +341,9 @@ def test_an_overflow_proves_nothing_and_says_infinity() -> None:
             parameter.fill_(1e200)
     found = run(ab.Saliency(net), torch.rand(1, 2).double(), ab.L2Ball(0.1))
     assert torch.isinf(found.value).all()
+    with pytest.raises(ab.ProbeError, match="expected a network that computes what its modules sa"):
+        refuse_another(ab.Classifier(net), torch.zeros(1, 2).double(), torch.rand(1, 2).double())
+    with pytest.raises(ab.ProbeError, match="expected a network that computes what its modules sa"):
+        fine = nn.Linear(2, 2).double()
+        overflown = torch.full((1, 2), math.inf).double()
+        refuse_another(ab.Classifier(fine), overflown, torch.rand(1, 2).double())

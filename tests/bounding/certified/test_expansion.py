@@ -81,7 +81,7 @@ def test_symmetry_that_the_remainder_needs() -> None:
 def perturbations(radius: float, p: float) -> Tensor:
     draw = torch.randn(300, 5, generator=torch.Generator().manual_seed(3)).double()
     ball = ab.LpBall(radius, p)
-    corners = ball.maximiser(draw)
+    corners = ball.maximiser(draw, draw)
     return torch.cat([corners, corners * torch.rand(300, 1).double()])
 
 

@@ -45,9 +45,11 @@ class Network:
         return tuple(stage.sizes[-1] for stage in self.stages[:-1])
 
     def logits(self, x: Tensor) -> Tensor:
-        """Of a float64 batch: for comparison with the module."""
+        """Of a float64 batch, with softplus linear above its threshold: as the module has them."""
         for stage, activation in zip(self.stages[:-1], self.activations, strict=True):
-            x = activation.derivative(0, stage.value(x))
+            z = stage.value(x)
+            linear = activation.rate * z > activation.threshold
+            x = torch.where(linear, z, activation.derivative(0, z))
         return self.stages[-1].value(x)
 
 
