@@ -25,7 +25,7 @@ def test_is_a_mapping_by_claim(both) -> None:
 
 def test_shows_cost_and_status_of_each(both) -> None:
     shown = repr(both)
-    assert "Bounds on the attribution deviation of 2 examples, l2 ball of radius 0.1" in shown
+    assert "deviation of your network, 2 examples, l2 ball of radius 0.1" in shown
     assert "mean-value (searched)" in shown
     assert "2 converged" in shown
     assert both.seconds.keys() == both.keys()

@@ -71,7 +71,7 @@ def test_tables_name_claim_ball_and_status(bound) -> None:
     assert "?" in repr(replace(found, label_kept=None))
     assert len(found) == 2
     largest = ab.max_epsilon(*cases.quadratic([2.0, 1.0]), euclidean=0.2)
-    assert "radius with euclidean <= 0.2, claim: first-order" in repr(largest)
+    assert "radius with euclidean <= 0.2 for your network, claim: first-order" in repr(largest)
 
 
 def test_remainder_is_relative_to_the_deviation() -> None:

@@ -241,6 +241,7 @@ def furthest(trials: list[Attacked]) -> Attacked:
             label_kept=_where(wins, trial.label_kept, best.label_kept),
             misclassified=best.misclassified,
             evaluations=best.evaluations + trial.evaluations,
+            subject=best.subject,
         )
     return replace(best, trials=tuple(trials))
 
@@ -274,4 +275,5 @@ def judge(
         label_kept=kept,
         misclassified=wrong,
         evaluations=evaluations,
+        subject=attribution.subject,
     )

@@ -47,7 +47,7 @@ class AutogradAttribution(ModelAttribution):
         """Scores ``(batch, *scores)`` of inputs ``(batch, *features)`` and labels ``(batch,)``."""
 
     @property
-    def subject(self) -> str:
+    def called(self) -> str:
         """What errors call it."""
         return f"attribution {self.name}"
 
@@ -80,7 +80,7 @@ class AutogradAttribution(ModelAttribution):
         target = torch.zeros(1, dtype=torch.long, device=x.device)
         if known is not None:
             target = known.targets(one)
-        subject = self.subject
+        subject = self.called
 
         def value(points: Tensor) -> Tensor:
             return self._traced(points, target.expand(len(points)))
@@ -105,7 +105,7 @@ class AutogradAttribution(ModelAttribution):
                 out = self.map(points, target)
             except RuntimeError as error:
                 raise ModelError(
-                    self.subject,
+                    self.called,
                     expected="a function that runs",
                     got=str(error).splitlines()[0],
                     remedy="mend it, or replace an operation that has no derivative",
@@ -113,7 +113,7 @@ class AutogradAttribution(ModelAttribution):
         if not isinstance(out, Tensor) or out.dim() < 2 or len(out) != len(x):
             got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise ModelError(
-                self.subject,
+                self.called,
                 expected=f"scores of shape ({len(x)}, ...), some for each example",
                 got=str(got),
                 remedy="return a batch of maps, e.g. one score per input feature",

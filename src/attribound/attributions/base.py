@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from attribound.basics.errors import InputError
 from attribound.networks.classifier import Classifier
 from attribound.networks.inputs import Target, check_inputs
+from attribound.networks.subject import subject_of
 from attribound.operators import LinearOperator
 from attribound.values import NO_SETTING, Value, class_of, to_text
 
@@ -95,6 +96,11 @@ class Attribution(Value, ABC):
         """Attribution and Jacobian near points that were checked before: for inner loops."""
         with torch.no_grad():
             return self._linearize(x, target)
+
+    @property
+    def subject(self) -> str:
+        """Of which network it speaks: the user's own, or a smooth copy of it."""
+        return subject_of(None if self.classifier is None else self.classifier.model)
 
     @property
     def kinked(self) -> bool:

@@ -62,7 +62,7 @@ class FunctionAttribution(AutogradAttribution):
         return self.label or str(getattr(self.fn, "__name__", type(self.fn).__name__))
 
     @property
-    def subject(self) -> str:
+    def called(self) -> str:
         """What errors call it."""
         return f"attribution function {self.name}"
 

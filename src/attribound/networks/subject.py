@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-#: The network that a user runs.
-YOURS = "your network"
+from attribound.results.subject import YOURS, copy_title
+
 _MARK = "_attribound_copy_of"  # private: fingerprints and state dicts do not see it
 
 
@@ -49,8 +49,3 @@ def subject_of(model: object) -> str:
     """
     found = copy_of(model)
     return YOURS if found is None else copy_title(found.beta)
-
-
-def copy_title(beta: float) -> str:
-    """What a smooth copy is called."""
-    return f"its smooth copy, β = {beta:g}"

@@ -17,9 +17,11 @@ from attribound.results.join import join
 from attribound.results.linearisation import MaxEpsilon, Remainder
 from attribound.results.norm import NormEstimate
 from attribound.results.spectral import Bracket, SpectralEstimate
+from attribound.results.subject import YOURS, copy_title
 
 __all__ = [
     "ATTAINED",
+    "YOURS",
     "Attacked",
     "Bound",
     "Bounds",
@@ -35,6 +37,7 @@ __all__ = [
     "Status",
     "claim_named",
     "claims",
+    "copy_title",
     "join",
     "register_claim",
 ]

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attribound.basics.tables import columns, render
 from attribound.results.claims import ATTAINED, Claim
+from attribound.results.subject import YOURS
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,7 @@ class Attacked:
         evaluations: gradients of the model computed for each example.
         trials: the single attacks, if several were made; the fields above are then those
             of the trial that moved an example furthest.
+        subject: on which network it was judged.
     """
 
     delta: Tensor
@@ -35,6 +37,7 @@ class Attacked:
     evaluations: int
     trials: tuple[Attacked, ...] = ()
     claim: Claim = ATTAINED
+    subject: str = YOURS
 
     def __len__(self) -> int:
         return len(self.deviation)
@@ -47,6 +50,7 @@ class Attacked:
         numbers = columns(self.deviation, self.cosine, self.degrees)
         rows = list(zip(*numbers, kept, wrong, strict=True))
         trials = f"best of {len(self.trials)} trials, " if self.trials else ""
-        title = f"Attacked, {trials}{self.evaluations} gradients each, claim: {self.claim}"
+        effort = f"{trials}{self.evaluations} gradients each"
+        title = f"Attacked {self.subject}, {effort}, claim: {self.claim}"
         header = ["deviation", "cosine", "degrees", "label kept", "misclassified"]
         return render(title, header, rows)

@@ -12,6 +12,7 @@ from attribound.basics.tables import cell, columns, render
 from attribound.basics.tensors import ratio
 from attribound.results.claims import Claim, Status, claim_named
 from attribound.results.spectral import Bracket
+from attribound.results.subject import YOURS
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +71,7 @@ class Bound:
         attribution_norm: Euclidean norm of the unperturbed attribution.
         label: the label constraint, if the attribution knows its classifier.
         products: operator products spent on each example.
+        subject: of which network it speaks.
     """
 
     ball: Ball
@@ -89,6 +91,7 @@ class Bound:
     label: LabelConstraint | None
     products: Tensor
     status: tuple[Status, ...]
+    subject: str = YOURS
 
     @property
     def relative(self) -> Tensor:
@@ -132,8 +135,8 @@ class Bound:
         )
         rows = list(zip(*numbers, self.source, self.status, strict=True))
         title = (
-            f"Bound on the attribution deviation, {self.ball.name} ball of radius "
-            f"{cell(self.epsilon)}, claim: {self.claim} (T'_e: {claim_named('adjusted')})"
+            f"Bound on the attribution deviation of {self.subject}, {self.ball.name} ball of "
+            f"radius {cell(self.epsilon)}, claim: {self.claim} (T'_e: {claim_named('adjusted')})"
         )
         header = ["target", "|g|", "xi >=", "xi <=", "T_e", "T'_e", "cosine", "degrees"]
         return render(title, [*header, "by", "status"], rows)

@@ -51,7 +51,8 @@ class Bounds(Mapping[str, Bound]):
             )
         some = next(iter(self.by_claim.values()))
         title = (
-            f"Bounds on the attribution deviation of {len(some)} examples, {some.ball.name} ball of "
+            f"Bounds on the attribution deviation of {some.subject}, {len(some)} examples, "
+            f"{some.ball.name} ball of "
             f"radius {cell(some.epsilon)}, means"
         )
         return render(title, ["claim", "T_e", "degrees", "products", "seconds", "status"], rows)

@@ -10,6 +10,7 @@ from attribound.balls import Ball
 from attribound.basics.tables import columns, render
 from attribound.basics.tensors import ratio
 from attribound.results.claims import Claim, Status
+from attribound.results.subject import YOURS
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +24,14 @@ class MaxEpsilon:
     claim: Claim
     source: tuple[str, ...]
     status: tuple[Status, ...]
+    subject: str = YOURS
 
     def __repr__(self) -> str:
         rows = list(zip(*columns(self.target, self.epsilon), self.source, self.status, strict=True))
-        title = f"Largest {self.ball.name} radius with {self.threshold}, claim: {self.claim}"
+        title = (
+            f"Largest {self.ball.name} radius with {self.threshold} for {self.subject}, "
+            f"claim: {self.claim}"
+        )
         return render(title, ["target", "epsilon", "by", "status"], rows)
 
 

@@ -167,6 +167,7 @@ def assemble(
         attribution_norm=length,
         label=label,
         products=steepness.products,
+        subject=attribution.subject,
         status=statuses(
             attribution,
             steepness.status,

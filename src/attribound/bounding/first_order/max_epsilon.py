@@ -75,6 +75,7 @@ def max_epsilon(
             threshold=f"{kind} <= {omega:g}",
             target=at_x.target,
             claim=FIRST_ORDER,
+            subject=part.subject,
             source=steepness.source,
             status=statuses(part, steepness.status, {Status.ZERO_ATTRIBUTION: length == 0}),
         )
