@@ -13,7 +13,7 @@ from rich.console import Console
 
 import attribound as ab
 from attribound import zoo
-from attribound.auditing import AuditSettings, Engine
+from attribound.auditing import AuditSettings, Engine, audit
 from attribound.basics import Lock, StorageError, sha256_of, storing
 from reproduction.paper.items import RECORDS, RunSpec
 from reproduction.paper.joining import joined
@@ -122,7 +122,7 @@ class Runs:
                 about, rows = measure_record(portion.spec.part, portion.settings)
                 maps = None
             else:
-                run = ab.audit(portion.settings, engine=engine, progress=progress)
+                run = audit(portion.settings, engine=engine, progress=progress)
                 about, rows, maps = _about(run), run.rows(), run.maps()
         except StorageError:
             raise

@@ -33,7 +33,7 @@ def observed(runs: Runs) -> dict[str, Any]:
             f"{cell.data} {cell.model} {norm} {cell.epsilon} {protocol}": dict(cell.numbers)
             for protocol in ("paper", "strong")
             for norm in ("l2", "linf")
-            for cell in cells(runs, norm, protocol)  # type: ignore[arg-type]
+            for cell in cells(runs, norm, protocol)
         },
     }
 

@@ -56,8 +56,9 @@ def read_recipes(folder: Path) -> dict[str, ZooRecipe]:
     for file in sorted(folder.glob("*/*.toml")):
         name = zoo.check_name(file.relative_to(folder).with_suffix("").as_posix())
         start = from_spec(read_toml(file), TrainingConfig).warm_start
-        warm = start is not None and start.file.startswith("zoo:")
-        found[name] = ZooRecipe(name, file, start.file.removeprefix("zoo:") if warm else None)
+        origin = "" if start is None else start.file
+        named = origin.startswith("zoo:")
+        found[name] = ZooRecipe(name, file, origin.removeprefix("zoo:") if named else None)
     return found
 
 
@@ -92,7 +93,8 @@ def train_all(
 
     Gives ``done``, ``failed`` or ``blocked`` (what it starts from was not done) for each.
     """
-    order = TopologicalSorter({name: {recipes[name].needs} & wanted for name in wanted})
+    needs = {name: {each for each in (recipes[name].needs,) if each} for name in wanted}
+    order = TopologicalSorter({name: own & wanted for name, own in needs.items()})
     order.prepare()
     state: dict[str, str] = {}
     running: dict[Future[bool], str] = {}

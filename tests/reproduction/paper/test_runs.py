@@ -85,7 +85,7 @@ def counted(monkeypatch):
         asked.append((settings.model, settings.skip, settings.limit))
         return audit(settings, **options)
 
-    monkeypatch.setattr(module.ab, "audit", count)
+    monkeypatch.setattr(module, "audit", count)
     return asked
 
 
@@ -257,7 +257,7 @@ def test_a_full_disk_ends_it(tmp_path, monkeypatch) -> None:
     def full(*_, **__):
         raise StorageError("disk", expected="room", got="none", remedy="make room")
 
-    monkeypatch.setattr(module.ab, "audit", full)
+    monkeypatch.setattr(module, "audit", full)
     with pytest.raises(StorageError, match="make room"):
         Runs(PLAN, tmp_path).complete([CE])
 
