@@ -343,7 +343,6 @@ def test_an_overflow_proves_nothing_and_says_infinity() -> None:
     assert torch.isinf(found.value).all()
     with pytest.raises(ab.ProbeError, match="expected a network that computes what its modules sa"):
         refuse_another(ab.Classifier(net), torch.zeros(1, 2).double(), torch.rand(1, 2).double())
+    fine, overflown = ab.Classifier(nn.Linear(2, 2).double()), torch.full((1, 2), math.inf)
     with pytest.raises(ab.ProbeError, match="expected a network that computes what its modules sa"):
-        fine = nn.Linear(2, 2).double()
-        overflown = torch.full((1, 2), math.inf).double()
-        refuse_another(ab.Classifier(fine), overflown, torch.rand(1, 2).double())
+        refuse_another(fine, overflown.double(), torch.rand(1, 2).double())
