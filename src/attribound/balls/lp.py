@@ -102,10 +102,13 @@ class LpBall(Ball):
         return (self.epsilon, self.p, *plain)
 
     def __eq__(self, other: object) -> bool:
-        return self._key == other._key if isinstance(other, LpBall) else NotImplemented
+        if type(self) in _OWN and type(other) in _OWN:
+            assert isinstance(other, LpBall)
+            return self._key == other._key
+        return super().__eq__(other)  # a subclass may be another set
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return hash(self._key) if type(self) in _OWN else super().__hash__()
 
     def __repr__(self) -> str:
         shown = [f"epsilon={self.epsilon!r}"]
@@ -257,6 +260,10 @@ class LinfBall(LpBall):
     """
 
     p: float = field(default=math.inf, init=False)
+
+
+#: Classes that are told apart by their numbers alone.
+_OWN = (LpBall, L2Ball, LinfBall)
 
 
 def _divided(delta: Tensor, scale: Tensor) -> Tensor:

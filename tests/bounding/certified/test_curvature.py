@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attribound.bounding.certified.activation import Activation, logistic, logistic_range
+from attribound.bounding.certified.activation import SmoothActivation, logistic, logistic_range
 from attribound.bounding.certified.curvature import curvature, running_means
 
 KINDS = {
-    "softplus": (Activation.softplus(1.0, 20.0), nn.Softplus()),
-    "sharp": (Activation.softplus(25.0, 1e9), nn.Softplus(25.0, threshold=1e9)),
-    "sigmoid": (Activation.sigmoid(), nn.Sigmoid()),
-    "tanh": (Activation.tanh(), nn.Tanh()),
+    "softplus": (SmoothActivation.softplus(1.0, 20.0), nn.Softplus()),
+    "sharp": (SmoothActivation.softplus(25.0, 1e9), nn.Softplus(25.0, threshold=1e9)),
+    "sigmoid": (SmoothActivation.sigmoid(), nn.Sigmoid()),
+    "tanh": (SmoothActivation.tanh(), nn.Tanh()),
 }
 CENTRES = torch.linspace(-6, 6, 49, dtype=torch.float64)
 
@@ -47,7 +47,7 @@ def test_stated_errors_against_exact_arithmetic() -> None:
     decimal.getcontext().prec = 50
     one = decimal.Decimal(1)
     for beta in (1.0, 7.3):
-        activation = Activation.softplus(beta, 20.0)
+        activation = SmoothActivation.softplus(beta, 20.0)
         for z in (-30.0, -1.234, -1e-9, 0.0, 0.37, 5.5, 19.0):
             e = (decimal.Decimal(beta) * decimal.Decimal(z)).exp()
             p = e / (one + e)
@@ -115,7 +115,7 @@ def test_constants_against_a_dense_grid(kind, radius) -> None:
 
 
 def test_constants_are_sharper_than_suprema_and_one_piece_is_the_supremum() -> None:
-    activation = Activation.softplus(20.0, 20.0)
+    activation = SmoothActivation.softplus(20.0, 20.0)
     z, radius = torch.tensor([0.1, 0.0]).double(), torch.tensor([0.15, 0.15]).double()
     fine, coarse = curvature(activation, z, radius), curvature(activation, z, radius, pieces=1)
     top = 20 * logistic_range(1, 20 * (z - radius), 20 * (z + radius))[1]
@@ -127,7 +127,7 @@ def test_constants_are_sharper_than_suprema_and_one_piece_is_the_supremum() -> N
 def test_an_unbounded_interval_gets_the_global_supremum() -> None:
     z = torch.zeros(3).double()
     for radius in (math.inf, math.nan, 1e200):
-        bounds = curvature(Activation.sigmoid(), z, torch.full_like(z, radius))
+        bounds = curvature(SmoothActivation.sigmoid(), z, torch.full_like(z, radius))
         assert (bounds.turn >= 1 / (6 * math.sqrt(3))).all()
         assert (bounds.swing >= 0.25).all()
 
@@ -161,12 +161,12 @@ def test_running_means_that_look_at_whole_pieces_only_are_too_small() -> None:
 
 
 def test_the_switch_is_zero_below_the_threshold() -> None:
-    activation = Activation.softplus(2.0, 6.0)
+    activation = SmoothActivation.softplus(2.0, 6.0)
     high = torch.tensor([2.9, 3.0, 5.0]).double()
     value, slope = (activation.switch(order, high) for order in (0, 1))
     assert value[0] == slope[0] == 0
-    assert (Activation.softplus(2.0, -1e4).switch(0, high) > 1e100).all()
-    smooth = Activation.softplus(2.0, 1e9)
+    assert (SmoothActivation.softplus(2.0, -1e4).switch(0, high) > 1e100).all()
+    smooth = SmoothActivation.softplus(2.0, 1e9)
     z = torch.tensor([3.0000001, 5.0]).double()
     assert ((smooth.derivative(0, z) - z).abs() <= value[1:]).all()
     assert ((1 - smooth.derivative(1, z)).abs() <= slope[1:]).all()

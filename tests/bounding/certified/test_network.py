@@ -145,7 +145,7 @@ REFUSED = {
     "ReLU": (nn.ReLU(), "module 'body.inner': expected nested nn.Sequential.*got ReLU"),
     "GELU": (nn.GELU(), "got GELU"),
     "custom forward": (Custom(2, 2), "got Custom"),
-    "hooks": (hooked(), "got a module with forward hooks"),
+    "hooks": (hooked(), "with hooks"),
     "padding": (nn.Conv2d(1, 1, 1, padding_mode="circular"), "Conv2d with padding_mode='circular'"),
     "vector convolved": (nn.Conv2d(1, 1, 1), r"Conv2d on one example of shape \(2,\)"),
     "vector pooled": (nn.AvgPool2d(1), r"AvgPool2d on one example of shape \(2,\)"),

@@ -55,7 +55,7 @@ def logistic_range(order: int, low: Tensor, high: Tensor) -> tuple[Tensor, Tenso
 
 
 @dataclass(frozen=True)
-class Activation:
+class SmoothActivation:
     """``scale * phi(rate * z) + offset`` with phi the derivative of order ``order`` of p.
 
     Attributes:
@@ -69,17 +69,17 @@ class Activation:
     threshold: float = math.inf
 
     @classmethod
-    def softplus(cls, beta: float, threshold: float) -> Activation:
+    def softplus(cls, beta: float, threshold: float) -> SmoothActivation:
         """(1 / beta) log(1 + exp(beta z))."""
         return cls(-1, 1 / beta, beta, threshold=threshold)
 
     @classmethod
-    def sigmoid(cls) -> Activation:
+    def sigmoid(cls) -> SmoothActivation:
         """The logistic function."""
         return cls(0, 1.0, 1.0)
 
     @classmethod
-    def tanh(cls) -> Activation:
+    def tanh(cls) -> SmoothActivation:
         """2 p(2 z) - 1."""
         return cls(0, 2.0, 2.0, -1.0)
 

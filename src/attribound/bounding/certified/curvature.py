@@ -19,7 +19,7 @@ from torch import Tensor
 
 from attribound.bounding.certified.activation import (
     EVALUATION,
-    Activation,
+    SmoothActivation,
     logistic,
     logistic_range,
 )
@@ -47,7 +47,9 @@ class Curvature:
     swing: Tensor
 
 
-def curvature(activation: Activation, z: Tensor, radius: Tensor, pieces: int = PIECES) -> Curvature:
+def curvature(
+    activation: SmoothActivation, z: Tensor, radius: Tensor, pieces: int = PIECES
+) -> Curvature:
     """The constants around ``z``, valid for every real |h| <= radius."""
     centre, width = activation.rate * z, activation.rate * radius
     usable = width < _WIDEST  # false for NaN, too

@@ -15,17 +15,17 @@ from torch import Tensor
 from attribound.bounding.certified.composites import Composites
 from attribound.bounding.certified.expansion import dual_order, expand, row_norms
 from attribound.bounding.certified.network import Network
-from attribound.bounding.certified.path import Path
+from attribound.bounding.certified.path import GradientPath
 from attribound.bounding.certified.quadratic import Form
 from attribound.bounding.certified.remainder import enclose
 from attribound.bounding.certified.rounding import SLACK, TINY, up
-from attribound.bounding.certified.taylor import Remainder, componentwise, remainder
+from attribound.bounding.certified.taylor import TaylorRemainder, componentwise, remainder
 
 _ROUNDS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Mean:
+class PathMean:
     """Sums over the path of one example; vectors ``(1, d)``, upper values unless said.
 
     Attributes:
@@ -42,7 +42,7 @@ class Mean:
     gradient_size: Tensor
     jacobian: Tensor
     jacobian_error: Tensor
-    remainder: Remainder
+    remainder: TaylorRemainder
     still: float
     component: Tensor
     reach: Tensor
@@ -50,7 +50,7 @@ class Mean:
 
 
 def deviations(
-    network: Network, path: Path, target: int, ball: tuple[float, float], widest: int
+    network: Network, path: GradientPath, target: int, ball: tuple[float, float], widest: int
 ) -> tuple[float, float]:
     """Upper values of the deviation: by the Taylor model, and by interval propagation."""
     epsilon, p = ball
@@ -63,19 +63,19 @@ def deviations(
 
 
 def average(
-    network: Network, path: Path, target: int, ball: tuple[float, float], widest: int
-) -> Mean:
+    network: Network, path: GradientPath, target: int, ball: tuple[float, float], widest: int
+) -> PathMean:
     """Sum what the points of the path give."""
     epsilon, p = ball
     size = path.x.shape[1]
     weights = up(path.displacement.abs())
     zeros = torch.zeros_like(path.x)
-    total = Mean(
+    total = PathMean(
         zeros,
         zeros,
         torch.zeros(size, size, dtype=torch.float64),
         zeros,
-        Remainder(Form.zero(size), Form.zero(size), 0.0, 0.0),
+        TaylorRemainder(Form.zero(size), Form.zero(size), 0.0, 0.0),
         0.0,
         zeros,
         zeros,
@@ -89,11 +89,11 @@ def average(
 
 def _at(
     network: Network,
-    path: Path,
+    path: GradientPath,
     settings: tuple[float, int, float, float, int],
     point: Tensor,
     weights: Tensor,
-) -> Mean:
+) -> PathMean:
     node, target, epsilon, p, widest = settings
     expansion = expand(network, point, path.spread, target, p)
     slopes = tuple(layer.slope for layer in expansion.layers)
@@ -101,7 +101,7 @@ def _at(
     inside = enclose(expansion, radius, Composites(network, slopes, widest))
     still = enclose(expansion, 0.0, Composites(network, slopes, 0))
     component = componentwise(expansion, inside) if path.multiplied else torch.zeros_like(point)
-    return Mean(
+    return PathMean(
         expansion.gradient,
         expansion.gradient.abs(),
         expansion.jacobian,
@@ -114,15 +114,15 @@ def _at(
     )
 
 
-def _add(total: Mean, part: Mean, weight: float, node: float) -> Mean:
+def _add(total: PathMean, part: PathMean, weight: float, node: float) -> PathMean:
     size = abs(weight)
     old, new = total.remainder, part.remainder
-    return Mean(
+    return PathMean(
         total.gradient + weight * part.gradient,
         total.gradient_size + size * part.gradient_size,
         total.jacobian + weight * node * part.jacobian,
         total.jacobian_error + size * node * part.jacobian_error,
-        Remainder(
+        TaylorRemainder(
             old.quadratic + size * node**2 * new.quadratic,
             old.cross + size * node**2 * new.cross,
             old.linear + size * new.linear,
@@ -135,7 +135,7 @@ def _add(total: Mean, part: Mean, weight: float, node: float) -> Mean:
     )
 
 
-def first_and_second_order(path: Path, mean: Mean, epsilon: float, p: float) -> float:
+def first_and_second_order(path: GradientPath, mean: PathMean, epsilon: float, p: float) -> float:
     """Upper value of |D A delta + g delta| + |D (R(delta) - R(0))| over the ball, jointly.
 
     |A delta| <= c / 2 + |A delta|^2 / (2 c) for every c > 0 makes one quadratic form of
@@ -166,7 +166,9 @@ def first_and_second_order(path: Path, mean: Mean, epsilon: float, p: float) -> 
     return (curved + margin) * (1 + SLACK)
 
 
-def _moving_factor(path: Path, mean: Mean, ball: tuple[float, float]) -> tuple[float, float]:
+def _moving_factor(
+    path: GradientPath, mean: PathMean, ball: tuple[float, float]
+) -> tuple[float, float]:
     """Upper values of |delta (A delta + R(delta))|, and of |delta g(x + delta)| by intervals.
 
     |delta w| <= |delta|_inf |w|_2 and <= |delta|_2 |w|_inf.

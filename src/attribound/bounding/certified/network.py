@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attribound.basics.errors import ModelError
-from attribound.bounding.certified.activation import Activation
+from attribound.bounding.certified.activation import SmoothActivation
 from attribound.bounding.certified.affine import (
     Affine,
     Average,
@@ -37,7 +37,7 @@ class Network:
     """``stages[0], activations[0], stages[1], ..., stages[-1]``: logits of one example."""
 
     stages: tuple[Stage, ...]
-    activations: tuple[Activation, ...]
+    activations: tuple[SmoothActivation, ...]
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -64,7 +64,7 @@ def unroll(model: object, shape: tuple[int, ...]) -> Network:
     if global_hooks():
         raise _refused("the process", "hooks that are registered for every module")
     stages: list[Stage] = []
-    activations: list[Activation] = []
+    activations: list[SmoothActivation] = []
     maps: list[Affine] = []
     shapes = [shape]
     with torch.no_grad():
@@ -115,7 +115,7 @@ def _refused(subject: str, got: str) -> ModelError:
 
 def _translate(
     name: str, module: nn.Module, smoothing: Smoothing | None, shape: tuple[int, ...]
-) -> Affine | Activation | None:
+) -> Affine | SmoothActivation | None:
     """What a module is; None for the identity."""
     kind = nn.Softplus if type(module) is SoftReLU else type(module)
     translate = _TRANSLATIONS.get(kind)
@@ -125,7 +125,7 @@ def _translate(
         except _UnusableError as reason:
             raise _refused(_title(name, module), f"{type(module).__name__} {reason}") from None
     if smoothing is not None and kind is nn.ReLU:  # in place: intercepted when it runs
-        return Activation.softplus(smoothing.beta, 20.0)
+        return SmoothActivation.softplus(smoothing.beta, 20.0)
     known = next((each for each in _TRANSLATIONS if issubclass(kind, each)), None)
     derived = f", a subclass of {known.__name__}" if known else ""
     raise _refused(_title(name, module), f"{kind.__name__}{derived}")
@@ -199,13 +199,13 @@ def _dropout(module: nn.Dropout, shape: tuple[int, ...]) -> None:  # noqa: ARG00
         raise _UnusableError("in train mode")
 
 
-def _softplus(module: nn.Softplus, shape: tuple[int, ...]) -> Activation:  # noqa: ARG001
+def _softplus(module: nn.Softplus, shape: tuple[int, ...]) -> SmoothActivation:  # noqa: ARG001
     if not module.beta > 0:
         raise _UnusableError(f"with beta={module.beta!r}")
-    return Activation.softplus(float(module.beta), float(module.threshold))
+    return SmoothActivation.softplus(float(module.beta), float(module.threshold))
 
 
-_TRANSLATIONS: dict[type[nn.Module], Callable[..., Affine | Activation | None]] = {
+_TRANSLATIONS: dict[type[nn.Module], Callable[..., Affine | SmoothActivation | None]] = {
     nn.Linear: _dense,
     nn.Conv2d: _convolution,
     nn.AvgPool2d: _average,
@@ -216,8 +216,8 @@ _TRANSLATIONS: dict[type[nn.Module], Callable[..., Affine | Activation | None]] 
     nn.Dropout2d: _dropout,
     nn.Identity: lambda module, shape: None,  # noqa: ARG005
     nn.Softplus: _softplus,
-    nn.Tanh: lambda module, shape: Activation.tanh(),  # noqa: ARG005
-    nn.Sigmoid: lambda module, shape: Activation.sigmoid(),  # noqa: ARG005
+    nn.Tanh: lambda module, shape: SmoothActivation.tanh(),  # noqa: ARG005
+    nn.Sigmoid: lambda module, shape: SmoothActivation.sigmoid(),  # noqa: ARG005
 }
 
 

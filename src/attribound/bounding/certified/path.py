@@ -16,7 +16,7 @@ _KINDS = (Saliency, InputXGradient, IntegratedGradients)
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class GradientPath:
     """``displacement * sum_k weights[k] gradient(base + nodes[k] (x - base))``, one example.
 
     Flat ``(1, d)`` in float64, of which x, base, nodes and weights are exact; no
@@ -46,7 +46,7 @@ class Path:
             yield node, weight, self.base + node * (self.x - self.base)
 
 
-def paths(attribution: Attribution, x: Tensor) -> Iterator[Path]:
+def paths(attribution: Attribution, x: Tensor) -> Iterator[GradientPath]:
     """The path of each example; attributions that are not of this kind are refused.
 
     Nodes and weights are those that the attribution uses for ``x``, rounded to its dtype.
@@ -69,7 +69,7 @@ def paths(attribution: Attribution, x: Tensor) -> Iterator[Path]:
         multiplied = attribution.multiply_by_inputs
     flat, start = (t.flatten(1).to("cpu", torch.float64) for t in (x, base))
     for row in range(len(x)):
-        yield Path(
+        yield GradientPath(
             flat[row : row + 1],
             start[row : row + 1],
             tuple(nodes.double().tolist()),

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attribound.bounding.certified.activation import Activation
+from attribound.bounding.certified.activation import SmoothActivation
 from attribound.bounding.certified.composites import Composites
 from attribound.bounding.certified.curvature import Curvature, curvature
 from attribound.bounding.certified.expansion import Expansion, Layer
@@ -56,7 +56,7 @@ class Backward:
 
 
 @dataclass(frozen=True, eq=False)
-class Enclosure:
+class NeuronEnclosure:
     """Every layer, and the deviation of each component of g by intervals alone, ``(1, d)``."""
 
     radius: float
@@ -65,11 +65,11 @@ class Enclosure:
     gradient_reach: Tensor
 
 
-def enclose(expansion: Expansion, radius: float, composites: Composites) -> Enclosure:
+def enclose(expansion: Expansion, radius: float, composites: Composites) -> NeuronEnclosure:
     """Enclose every neuron for perturbations of dual reach ``radius``; 0 for the point itself."""
     forward = _forward(expansion, radius, composites)
     backward, gradient_reach = _backward(expansion, radius, composites, forward)
-    return Enclosure(radius, tuple(forward), backward, gradient_reach)
+    return NeuronEnclosure(radius, tuple(forward), backward, gradient_reach)
 
 
 def _forward(expansion: Expansion, radius: float, composites: Composites) -> list[Forward]:
@@ -96,7 +96,7 @@ def _forward(expansion: Expansion, radius: float, composites: Composites) -> lis
 
 
 def _enclose_layer(
-    layer: Layer, activation: Activation, remainder: Tensor, reach: Tensor
+    layer: Layer, activation: SmoothActivation, remainder: Tensor, reach: Tensor
 ) -> Forward:
     bounds = curvature(activation, layer.z, reach)
     high = layer.z + reach + 1e-9 * (layer.z.abs() + reach)

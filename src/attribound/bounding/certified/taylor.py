@@ -20,7 +20,7 @@ from torch import Tensor
 
 from attribound.bounding.certified.expansion import Expansion, Layer
 from attribound.bounding.certified.quadratic import Form
-from attribound.bounding.certified.remainder import Backward, Enclosure, Forward
+from attribound.bounding.certified.remainder import Backward, Forward, NeuronEnclosure
 from attribound.bounding.certified.rounding import up
 
 #: Below this, derivatives of a neuron are as good as zero; a margin still counts them.
@@ -28,7 +28,7 @@ _SMALLEST = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
-class Remainder:
+class TaylorRemainder:
     """|R| <= zeta^T quadratic zeta + (theta / 2) zeta^T cross zeta + linear / (2 theta) + constant.
 
     For every theta > 0: c x <= (theta c / X) x^2 / 2 + c X / (2 theta), ``cross`` the sum of
@@ -55,7 +55,9 @@ def weighted_norms(layer: Layer, weights: Tensor) -> tuple[Tensor, Tensor]:
     return jacobian, hessian
 
 
-def remainder(expansion: Expansion, enclosure: Enclosure, weights: Tensor, p: float) -> Remainder:
+def remainder(
+    expansion: Expansion, enclosure: NeuronEnclosure, weights: Tensor, p: float
+) -> TaylorRemainder:
     """Bound ``|weights * R(zeta)|_2`` for all |zeta|_p <= radius of the enclosure."""
     size = expansion.gradient.shape[1]
     quadratic, cross = Form.zero(size), Form.zero(size)
@@ -79,7 +81,7 @@ def remainder(expansion: Expansion, enclosure: Enclosure, weights: Tensor, p: fl
                 cross = cross + Form.of(matrix, up(first / top)[0], p)
                 linear += up(first * top).sum().item()
     constant += up(weights * expansion.gradient_defect).norm().item()
-    return Remainder(quadratic, cross, linear, constant)
+    return TaylorRemainder(quadratic, cross, linear, constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +133,7 @@ def _terms(
     return _Terms(squares, firsts, up(rest).sum().item())
 
 
-def componentwise(expansion: Expansion, enclosure: Enclosure) -> Tensor:
+def componentwise(expansion: Expansion, enclosure: NeuronEnclosure) -> Tensor:
     """Upper values of each component of |R|, ``(1, d)``."""
     total = expansion.gradient_defect
     for layer, forward, backward in zip(
