@@ -43,7 +43,8 @@ class IntegratedGradients(ModelAttribution):
         super().__post_init__()
         rule(self.quadrature, self.steps)
         base = self.baseline
-        plain = float(base) if isinstance(base, (int, float)) else torch.as_tensor(base)
+        number = isinstance(base, (int, float)) or (isinstance(base, Tensor) and base.dim() == 0)
+        plain = float(base) if number else torch.as_tensor(base)
         object.__setattr__(self, "baseline", plain)
 
     @property

@@ -61,7 +61,8 @@ def test_descriptions_can_be_read() -> None:
         "quadrature": "riemann_right",
         "multiply_by_inputs": True,
     }
-    same = {told(ab.IntegratedGradients(MODEL, baseline=base)) for base in (0, 0.0)}
+    baselines = (0, 0.0, torch.tensor(0.0))
+    same = {told(ab.IntegratedGradients(MODEL, baseline=base)) for base in baselines}
     assert same == {told(DIFFERENT[2])}
 
 
