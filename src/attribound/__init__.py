@@ -53,7 +53,8 @@ from attribound.spectral import NormSolver, SpectralSolver
 from attribound.values import from_spec, register, to_spec, to_text
 
 if TYPE_CHECKING:
-    from attribound.auditing import LocalEngine, RayEngine, Run, audit
+    from attribound.auditing import LocalEngine, RayEngine, Run
+    from attribound.auditing.audit import audit
     from attribound.report import compare, write_html
 
 __version__ = "0.1.0"
