@@ -7,6 +7,7 @@ from attribound import attacks, data, metrics, models, zoo
 from attribound.attributions import (
     Attribution,
     AutogradAttribution,
+    ChosenBeta,
     Classifier,
     FunctionAttribution,
     InputXGradient,
@@ -15,6 +16,7 @@ from attribound.attributions import (
     ModelAttribution,
     Saliency,
     SmoothGrad,
+    choose_beta,
     fidelity,
     from_captum,
 )
@@ -81,6 +83,7 @@ __all__ = [
     "Calibrated",
     "Calibration",
     "Certified",
+    "ChosenBeta",
     "Claim",
     "Classifier",
     "Enclosure",
@@ -120,6 +123,7 @@ __all__ = [
     "bound",
     "bounds",
     "calibrate",
+    "choose_beta",
     "claims",
     "compare",
     "data",

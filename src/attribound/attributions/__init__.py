@@ -2,6 +2,7 @@
 
 from attribound.attributions.autograd import AutogradAttribution
 from attribound.attributions.base import Attribution, Linearization, ModelAttribution
+from attribound.attributions.beta import ChosenBeta, choose_beta
 from attribound.attributions.captum import from_captum
 from attribound.attributions.fidelity import fidelity
 from attribound.attributions.function import FunctionAttribution
@@ -14,6 +15,7 @@ from attribound.networks.classifier import Classifier
 __all__ = [
     "Attribution",
     "AutogradAttribution",
+    "ChosenBeta",
     "Classifier",
     "FunctionAttribution",
     "InputXGradient",
@@ -22,6 +24,7 @@ __all__ = [
     "ModelAttribution",
     "Saliency",
     "SmoothGrad",
+    "choose_beta",
     "fidelity",
     "from_captum",
 ]

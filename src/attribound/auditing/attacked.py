@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +11,13 @@ import torch
 from torch import Tensor
 
 from attribound import metrics
-from attribound.attacks import Attack
+from attribound.attacks import Attack, furthest, judge
 from attribound.attributions import Attribution
 from attribound.auditing.bounded import Fields, unstacked
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import per_example
+from attribound.networks.inputs import Target
 from attribound.results import Attacked
 
 _TOLERANCE = 1e-4  # rounding, as for attribound.validate
@@ -55,15 +57,43 @@ class Found:
         records: of every attack, for each sample.
         strongest: of each sample, None without attacks.
         best: the perturbations behind ``strongest``, None without attacks.
+        deltas: the perturbations that each attack found.
     """
 
     records: list[list[Fields]]
     strongest: list[Fields | None]
     best: Furthest | None
+    deltas: list[Tensor]
 
 
-def attack_all(prey: Prey, ball: Ball, attacks: dict[str, Attack]) -> Found:
-    """Make every attack; of each sample the one that moved its map furthest is the strongest."""
+@dataclass(frozen=True, eq=False)
+class Transferred(Attack):
+    """Perturbations that were found elsewhere, judged here."""
+
+    deltas: list[Tensor]
+
+    def seeded(self, seed: int) -> Attack:  # noqa: ARG002
+        """The same."""
+        return self
+
+    def __call__(
+        self,
+        attribution: Attribution,
+        x: Tensor,
+        ball: Ball,  # noqa: ARG002
+        target: Target = None,
+    ) -> Attacked:
+        """Judge all of them."""
+        judged = [judge(attribution, x, delta, target) for delta in self.deltas]
+        return judged[0] if len(judged) == 1 else furthest(judged)
+
+
+def attack_all(prey: Prey, ball: Ball, attacks: Mapping[str, Attack], subject: str) -> Found:
+    """Make every attack; of each sample the one that moved its map furthest is the strongest.
+
+    ``subject`` says whose maps these are.
+    """
+    deltas: list[Tensor] = []
     records: list[list[Fields]] = [[] for _ in prey.x]
     strongest: list[Fields | None] = [None for _ in prey.x]
     best: Furthest | None = None
@@ -79,6 +109,7 @@ def attack_all(prey: Prey, ball: Ball, attacks: dict[str, Attack]) -> Found:
         trials = [
             unstacked({key: value[:, i] for key, value in repeats.items()}) for i in range(len(own))
         ]
+        deltas.append(found.delta)
         here = Furthest(found.delta, after, found.deviation, largest)
         wins = [True] * len(own) if best is None else (here.deviation > best.deviation).tolist()
         best = here if best is None else _better(best, here)
@@ -86,6 +117,7 @@ def attack_all(prey: Prey, ball: Ball, attacks: dict[str, Attack]) -> Found:
             records[i].append(
                 {
                     "attack": name,
+                    "subject": subject,
                     **record,
                     "evaluations": found.evaluations,
                     "seconds": seconds,
@@ -98,7 +130,7 @@ def attack_all(prey: Prey, ball: Ball, attacks: dict[str, Attack]) -> Found:
         for most, angle in zip(strongest, best.degrees.tolist(), strict=True):
             assert most is not None
             most["degrees"] = angle
-    return Found(records, strongest, best)
+    return Found(records, strongest, best, deltas)
 
 
 def _refuse_outside(name: str, prey: Prey, ball: Ball, found: Attacked) -> None:

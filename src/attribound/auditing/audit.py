@@ -25,6 +25,7 @@ from attribound.auditing.given import (
     ranged,
     samples_of,
     settings_of,
+    sharpened,
     subject_of,
 )
 from attribound.auditing.manifest import Manifest
@@ -79,7 +80,10 @@ def audit(
     samples = samples_of(data, whole)
     whole = ranged(whole, data, samples)
     module = own_copy(model) if isinstance(model, nn.Module) else None
+    whole, chosen = sharpened(whole, module, samples)
     subject = subject_of(whole, module)
+    if chosen is not None:
+        subject.details["smooth"] = chosen
     subject.refuse_kinks(samples.batch(0).x)
     manifest = _manifest(subject, samples)
     run = Run.resume(out, manifest) if resume and out is not None else Run.create(out, manifest)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from torch import Tensor
 
+from attribound.auditing.rows import COPY, YOURS
 from attribound.basics.errors import AttriboundError
 from attribound.bounding.method import Method, Question
+from attribound.results import YOURS as OWN
 from attribound.results import Bound
 
 #: What is known of one sample, one bound or one attack, by its name in the rows.
@@ -45,6 +47,7 @@ def _records(question: Question, method: Method) -> list[Fields]:
     records = unstacked(_columns(bound))
     for record, status, source in zip(records, bound.status, bound.source, strict=True):
         record["claim"] = claim
+        record["subject"] = YOURS if bound.subject == OWN else COPY
         record["status"] = str(status)
         record["source"] = source
         record["seconds"] = question.seconds[method] / count
@@ -68,11 +71,18 @@ def unstacked(columns: dict[str, Tensor]) -> list[Fields]:
     return [dict(zip(columns, values, strict=True)) for values in zip(*lists, strict=True)]
 
 
-def mark_exceeded(bounds: Sequence[Fields], strongest: Fields | None) -> None:
-    """Say of each bound whether the strongest attack exceeded it: as :class:`Validation` does."""
-    if strongest is None:
-        return
+def mark_exceeded(bounds: Sequence[Fields], strongest: Mapping[str, Fields | None]) -> None:
+    """Say of each bound whether an attack exceeded it: as :class:`Validation` does.
+
+    ``strongest`` has the strongest attack by its subject. A bound is held against the one on
+    its own subject, and, whatever that is, against the one on the user's network.
+    """
     for bound in bounds:
-        if bound.get("euclidean") is not None:
-            bound["exceeded"] = strongest["deviation"] > bound["euclidean"]
-            bound["degrees_exceeded"] = strongest["degrees"] > bound["degrees"] + _ANGLE_TOLERANCE
+        if bound.get("euclidean") is None:
+            continue
+        for subject, prefix in ((bound["subject"], ""), (YOURS, "yours_")):
+            attack = strongest.get(subject)
+            if attack is not None:
+                angle = bound["degrees"] + _ANGLE_TOLERANCE
+                bound[f"{prefix}exceeded"] = attack["deviation"] > bound["euclidean"]
+                bound[f"{prefix}degrees_exceeded"] = attack["degrees"] > angle

@@ -66,6 +66,19 @@ class Cell:
         """A field of the strongest attack of each sample."""
         return self._struct("strongest", field)
 
+    def yours(self, field: str) -> Numbers:
+        """A field of the strongest attack on the user's own network."""
+        return self._struct("yours", field)
+
+    @property
+    def has_copy(self) -> bool:
+        """Whether a smooth copy stood for the user's network."""
+        return bool(pc.any(pc.is_valid(self.rows["fidelity"])).as_py())
+
+    def subjects(self, claim: str) -> set[str]:
+        """Of which networks the bounds under a claim speak."""
+        return {str(text) for text in self.bound_texts(claim, "subject") if text is not None}
+
     def fidelity(self, field: str) -> Numbers:
         """A field of the comparison with the network that a smooth copy stands for."""
         return self._struct("fidelity", field)
@@ -81,6 +94,10 @@ class Cell:
     def exceeded(self, claim: str) -> npt.NDArray[np.bool_]:
         """Where an attack went beyond the bound under a claim."""
         return np.nan_to_num(self.bound(claim, "exceeded")).astype(bool)
+
+    def yours_exceeded(self, claim: str) -> npt.NDArray[np.bool_]:
+        """Where an attack on the user's own network went beyond the bound under a claim."""
+        return np.nan_to_num(self.bound(claim, "yours_exceeded")).astype(bool)
 
     def attack(self, name: str, field: str = "deviation") -> Numbers:
         """A field of one attack."""

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attribound.attributions import Attribution, Classifier
+from attribound.attributions import Attribution, Classifier, choose_beta
 from attribound.auditing.measure import Batch
 from attribound.auditing.settings import AuditSettings, complete, read_settings
 from attribound.auditing.sources import chosen, load_data
@@ -20,9 +20,12 @@ from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.data import Examples
 from attribound.data.examples import InMemory, numbered_classes
+from attribound.networks.kinks import find_kinks
 from attribound.values import Value
 from attribound.values.fields import settings as value_settings
 
+#: Examples that a beta is chosen on.
+_PILOT = 16
 #: Names in the settings that stand for objects a program has at hand.
 GIVEN = "given:"
 _AT_ONCE = 256  # examples read together for a fingerprint
@@ -170,6 +173,29 @@ def ranged(settings: AuditSettings, data: Data | None, samples: Samples) -> Audi
     if settings.value_range != "data" or not images:
         return settings
     return replace(settings, balls=tuple(ball.ranged(0.0, 1.0) for ball in settings.balls))
+
+
+def sharpened(
+    settings: AuditSettings, module: nn.Module | None, samples: Samples
+) -> tuple[AuditSettings, dict[str, Any] | None]:
+    """``settings`` with the beta that ``smooth = "auto"`` stands for, and how it was chosen.
+
+    A network without kinks needs no copy.
+    """
+    if settings.smooth != "auto":
+        return settings, None
+    bare = replace(settings, smooth=None)
+    subject = subject_of(bare, module)
+    x = subject.place(samples.batch(0).x[:_PILOT])
+    if not find_kinks(subject.model, x[:1]):
+        return bare, {"beta": None, "reason": "the network has no kinks"}
+    found = choose_beta(subject.model, x, settings.attributions)
+    figures = [
+        {"beta": beta, "labels": agree, "degrees": angle}
+        for beta, (agree, angle) in found.tried.items()
+    ]
+    chosen = {"beta": found.beta, "close": found.close, "pilot": found.pilot, "tried": figures}
+    return replace(settings, smooth=found.beta), chosen
 
 
 def own_copy(model: nn.Module) -> nn.Module:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import torch
 from torch import Tensor
 
-from attribound.attacks import judge
+from attribound.attacks import Attack
 from attribound.attributions import fidelity
-from attribound.auditing.attacked import Found, Furthest, Prey, attack_all
+from attribound.auditing.attacked import Found, Furthest, Prey, Transferred, attack_all
 from attribound.auditing.bounded import (
     Fields,
     bound_records,
@@ -20,16 +21,17 @@ from attribound.auditing.bounded import (
     prepared,
     unstacked,
 )
-from attribound.auditing.rows import MAPS_SCHEMA, SCHEMA, table
+from attribound.auditing.rows import COPY, MAPS_SCHEMA, SCHEMA, YOURS, table
 from attribound.auditing.settings import AuditSettings
 from attribound.auditing.subject import Subject, top
 from attribound.balls import Ball
 from attribound.basics.errors import KinkError, ModelError
-from attribound.basics.tensors import norm
+from attribound.basics.tensors import angle_degrees, norm
 from attribound.bounding.method import Question
 from attribound.networks.fingerprint import without_addresses
 from attribound.networks.inputs import check_inputs
 
+_POINTS = 3  # of a ball, at which a copy is compared with its network
 _LONGEST = 500  # characters of an error that are kept
 
 
@@ -135,9 +137,12 @@ def _measured(subject: Subject, name: str, batch: Batch) -> tuple[list[Fields], 
     settings, attribution = subject.settings, subject.attributions[name]
     methods = settings.claims or ()
     x = subject.place(check_inputs(batch.x))
-    target = attribution.targets(x)
+    yours = subject.originals.get(name)
+    # What is explained is what the user's network predicts.
+    target = attribution.targets(x) if yours is None else yours.targets(x)
     clean = attribution(x, target)
     prey = Prey(attribution, x, target, clean, top(settings, clean[0].numel()))
+    own = None if yours is None else replace(prey, attribution=yours, clean=yours(x, target))
     common = _common(subject, name, batch, prey)
     questions = [Question(attribution, x, ball, target, wanted=methods) for ball in settings.balls]
     prepared(questions, methods)
@@ -148,21 +153,28 @@ def _measured(subject: Subject, name: str, batch: Batch) -> tuple[list[Fields], 
         attacks = {
             each: attack for each, attack in settings.made_attacks.items() if attack.applies(ball)
         }
-        attacked = attack_all(prey, ball, attacks)
-        if attacked.best is not None and subject.originals:
-            _add_original(subject, name, prey, attacked)
+        attacked = attack_all(prey, ball, attacks, YOURS if own is None else COPY)
+        earnest = attacked if own is None else _on_yours(settings, own, ball, attacked)
+        apart = None if own is None else _apart(prey, own, ball)
         here = []
         for i, identity in enumerate(_identity(batch, name, ball)):
-            mark_exceeded(bounds[i], attacked.strongest[i])
-            here.append(
-                {
-                    **identity,
-                    **common[i],
-                    "strongest": attacked.strongest[i],
-                    "bounds": bounds[i],
-                    "attacks": attacked.records[i],
-                }
-            )
+            strongest = {
+                YOURS if own is None else COPY: attacked.strongest[i],
+                YOURS: earnest.strongest[i],
+            }
+            mark_exceeded(bounds[i], strongest)
+            records = attacked.records[i]
+            row = {
+                **identity,
+                **common[i],
+                "strongest": attacked.strongest[i],
+                "yours": earnest.strongest[i],
+                "bounds": bounds[i],
+                "attacks": records if own is None else [*records, *earnest.records[i]],
+            }
+            if apart is not None:
+                row["fidelity"] = {**row["fidelity"], "ball_degrees": apart[i]}
+            here.append(row)
         for row in here:
             _refuse_nan(row, f"sample {row['sample']}")
         rows += here
@@ -199,19 +211,25 @@ def _common(subject: Subject, name: str, batch: Batch, prey: Prey) -> list[Field
     return [{**row, "fidelity": own} for row, own in zip(rows, unstacked(columns), strict=True)]
 
 
-def _add_original(subject: Subject, name: str, prey: Prey, attacked: Found) -> None:
-    """What the best perturbation does to the network that the smooth copy stands for."""
-    assert attacked.best is not None
-    found = judge(subject.originals[name], prey.x, attacked.best.delta, prey.target)
-    assert found.label_kept is not None
-    columns = {
-        "original_deviation": found.deviation,
-        "original_degrees": found.degrees,
-        "original_label_kept": found.label_kept,
+def _on_yours(settings: AuditSettings, own: Prey, ball: Ball, attacked: Found) -> Found:
+    """Attack the network that the smooth copy stands for, also with what was found on the copy."""
+    attacks: dict[str, Attack] = {
+        name: attack for name, attack in settings.made_own_attacks.items() if attack.applies(ball)
     }
-    for record, own in zip(attacked.strongest, unstacked(columns), strict=True):
-        assert record is not None
-        record.update(own)
+    if attacked.deltas:
+        attacks["transferred"] = Transferred(attacked.deltas)
+    return attack_all(own, ball, attacks, YOURS)
+
+
+def _apart(prey: Prey, own: Prey, ball: Ball) -> list[float]:
+    """The largest angle between the maps of copy and network at random points of the ball."""
+    angles = []
+    for seed in range(_POINTS):
+        point = prey.x + ball.project(ball.sample(prey.x, seed), prey.x)
+        maps = (each.attribution(point, prey.target) for each in (prey, own))
+        angles.append(angle_degrees(*maps))
+    found: list[float] = torch.stack(angles).amax(0).tolist()
+    return found
 
 
 def _refuse_nan(value: Any, where: str) -> None:

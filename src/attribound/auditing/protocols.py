@@ -14,7 +14,9 @@ from attribound.attacks import (
     Ascend,
     Attack,
     AttributionAscent,
+    KinkSteps,
     OnlyIn,
+    RandomPerturbation,
 )
 from attribound.balls import Ball, LinfBall
 from attribound.bounding.first_order import Adjusted, FirstOrder
@@ -43,6 +45,14 @@ class Protocol(Value, ABC):
     @abstractmethod
     def attacks(self, balls: Sequence[Ball]) -> dict[str, Attack]:
         """Which attacks in these balls, by name."""
+
+    def own_attacks(self, balls: Sequence[Ball]) -> dict[str, Attack]:  # noqa: ARG002
+        """Which attacks on a network that a smooth copy stands for, beside those on the copy."""
+        return {
+            "through": AttributionAscent(steps=8, random_starts=2, seed=631).through(50, 200),
+            "kinks": KinkSteps(),
+            "noise": RandomPerturbation(seed=733).repeat(4),
+        }
 
 
 @register("quick")
@@ -100,4 +110,12 @@ class Strong(Protocol):
             "angle": AttributionAscent(objective=Angle(), step=Ascend(), steps=12, seed=531),
             "pgd": PGD().repeat(3),
             "ifia": IFIA(steps=50),
+        }
+
+    def own_attacks(self, balls: Sequence[Ball]) -> dict[str, Attack]:  # noqa: ARG002
+        """Ascents through three copies with many random starts, kinks, noise."""
+        return {
+            "through": AttributionAscent(random_starts=8, seed=631).through(20, 50, 200),
+            "kinks": KinkSteps(64),
+            "noise": RandomPerturbation(seed=733).repeat(16),
         }

@@ -40,9 +40,13 @@ _FIDELITY = {
     "logits": _FLOAT,
     "attribution": _FLOAT,
     "degrees": _FLOAT,
+    "ball_degrees": _FLOAT,  # the largest angle at random points of the ball
 }
+#: Of which network a bound or an attack speaks: the user's own, or its smooth copy.
+YOURS, COPY = "yours", "copy"
 _BOUND = {
     "claim": _TEXT,
+    "subject": _TEXT,
     "euclidean": _FLOAT,  # null where the claim does not apply; the status says why
     "cosine": _FLOAT,
     "degrees": _FLOAT,
@@ -52,12 +56,16 @@ _BOUND = {
     "source": _TEXT,
     "products": _INT,  # behind this number; those shared between rows count in each
     "seconds": _FLOAT,  # shares of the time of the batch: they add up
-    "exceeded": _BOOL,  # by the attack that moved furthest; null without attacks
+    "exceeded": _BOOL,  # by the strongest attack on its subject; null without attacks
     "degrees_exceeded": _BOOL,
+    # Of the user's network by the strongest attack on that, whatever the bound speaks of.
+    "yours_exceeded": _BOOL,
+    "yours_degrees_exceeded": _BOOL,
 }
 _REPEAT = {"deviation": _FLOAT, "degrees": _FLOAT, "kendall": _FLOAT, "label_kept": _BOOL}
 _ATTACK = {
     "attack": _TEXT,  # its name in the settings
+    "subject": _TEXT,
     "deviation": _FLOAT,  # largest over repeats
     "degrees": _FLOAT,  # largest over repeats
     "label_kept": _BOOL,  # by the repeat that moved furthest, as the next two
@@ -74,10 +82,6 @@ _STRONGEST = {
     "label_kept": _BOOL,
     "kendall": _FLOAT,
     "topk": _FLOAT,
-    # With ``smooth``: what its perturbation does to the network itself.
-    "original_deviation": _FLOAT,
-    "original_degrees": _FLOAT,
-    "original_label_kept": _BOOL,
 }
 
 
@@ -91,7 +95,8 @@ SCHEMA = pa.schema(
         *(pa.field(name, kind, nullable=False) for name, kind in _ALWAYS.items()),
         *(pa.field(name, kind) for name, kind in _SAMPLE.items()),
         pa.field("fidelity", _struct(_FIDELITY)),
-        pa.field("strongest", _struct(_STRONGEST)),
+        pa.field("strongest", _struct(_STRONGEST)),  # on what was bounded
+        pa.field("yours", _struct(_STRONGEST)),  # on the user's own network
         pa.field("bounds", pa.list_(_struct(_BOUND)), nullable=False),
         pa.field("attacks", pa.list_(_ATTACK_RECORD), nullable=False),
     ]
@@ -127,7 +132,7 @@ def table(rows: Sequence[Mapping[str, object]], columns: pa.Schema) -> pa.Table:
 def samples(rows: pa.Table) -> pa.Table:
     """One line a row, without the lists; ``strongest_deviation`` and so on are columns."""
     plain = rows.drop_columns(["bounds", "attacks"])
-    for name in ("fidelity", "strongest"):
+    for name in ("fidelity", "strongest", "yours"):
         at = plain.schema.get_field_index(name)
         struct = (
             plain[name].combine_chunks() if plain.num_rows else pa.nulls(0, SCHEMA.field(name).type)

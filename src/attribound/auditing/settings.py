@@ -41,13 +41,16 @@ class AuditSettings(Record):
         limit: at most so many examples, chosen at random.
         skip: leave out as many as an audit with that limit takes, e.g. to calibrate on others.
         seed: of the choice of examples and of the attacks.
-        smooth: beta of the smooth copy that stands for a network with kinks (ReLU).
+        smooth: beta of the smooth copy that stands for a network with kinks (ReLU); ``auto``
+            for the smallest at which the copy explains nearly as the network does.
         attributions: what is explained; names are unique.
         balls: where.
         claims: which bounds, and with which effort; see :func:`read_settings` for texts.
         methods: efforts in place of those that the protocol has for its claims; claims that
             it has not are made, too.
         attacks: by name (letters and digits); ``{}`` for none.
+        own_attacks: with ``smooth``, those on the network itself, beside all that was found on
+            the copy.
         k: for top-k; None: 100, or 1000 above 1024 scores, but at most a third of them.
         batch: examples computed together and stored as one part.
         maps: of which examples inputs and maps are kept for a gallery.
@@ -65,12 +68,13 @@ class AuditSettings(Record):
     limit: int | None = None
     skip: int = 0
     seed: int = 0
-    smooth: float | None = None
+    smooth: float | Literal["auto"] | None = None
     attributions: tuple[Attribution, ...] = (IntegratedGradients(),)
     balls: tuple[Ball, ...] = (L2Ball(0.1),)
     claims: tuple[Method, ...] | None = None
     methods: tuple[Method, ...] = ()
     attacks: dict[str, Attack] | None = None
+    own_attacks: dict[str, Attack] | None = None
     k: int | None = None
     batch: int = 16
     maps: Literal["all", "some", "none"] = "some"
@@ -87,8 +91,8 @@ class AuditSettings(Record):
         _check("k", self.k, self.k is None or self.k >= 1, "1 or more", "or leave it out")
         _check("seed", self.seed, self.seed >= 0, "0 or more", "use e.g. 0")
         beta = self.smooth
-        fine = beta is None or 0 < beta < math.inf
-        _check("smooth", beta, fine, "a finite number above 0", "use e.g. 20")
+        fine = beta is None or beta == "auto" or 0 < beta < math.inf
+        _check("smooth", beta, fine, "a finite number above 0, or auto", "use auto")
         listed: dict[str, list[object]] = {
             "attributions": [each.name for each in self.attributions],
             "balls": [(ball.name, ball.epsilon) for ball in self.balls],
@@ -99,7 +103,7 @@ class AuditSettings(Record):
             _check(name, twice, not twice, "each only once", "give them different labels or radii")
         if self.claims is not None:
             check_methods(self.claims)
-        for name in self.attacks or {}:
+        for name in (*(self.attacks or {}), *(self.own_attacks or {})):
             fine = bool(_ATTACK_NAME.fullmatch(name))
             _check("name of an attack", name, fine, "lower-case letters, digits and _", "rename it")
 
@@ -109,11 +113,19 @@ class AuditSettings(Record):
         return torch.float64 if self.dtype == "float64" else torch.float32
 
     @property
+    def made_own_attacks(self) -> dict[str, Attack]:
+        """The same of the attacks on the network itself."""
+        return self._seeded(self.own_attacks)
+
+    @property
     def made_attacks(self) -> dict[str, Attack]:
         """The attacks of complete settings, with the seed of the audit in them."""
+        return self._seeded(self.attacks)
+
+    def _seeded(self, attacks: Mapping[str, Attack] | None) -> dict[str, Attack]:
         # Far apart, so that no two seeds of audits meet, nor one those that bounds search with.
-        own = self.attacks or {}
-        return {name: attack.seeded(1_000_003 * self.seed) for name, attack in own.items()}
+        given = (attacks or {}).items()
+        return {name: attack.seeded(1_000_003 * self.seed) for name, attack in given}
 
     def document(self) -> dict[str, Any]:
         """All settings as plain values for JSON; :func:`read_settings` gives them back."""
@@ -147,8 +159,9 @@ def read_settings(document: Mapping[str, Any]) -> AuditSettings:
     for name in ("claims", "methods"):
         if mended.get(name) is not None:
             mended[name] = tuple(_method(each) for each in mended[name])
-    if mended.get("attacks") is not None and not isinstance(mended["attacks"], Mapping):
-        mended["attacks"] = _named(_several(mended["attacks"]))
+    for name in ("attacks", "own_attacks"):
+        if mended.get(name) is not None and not isinstance(mended[name], Mapping):
+            mended[name] = _named(_several(mended[name]))
     return complete(from_spec(mended, AuditSettings))
 
 
@@ -163,11 +176,15 @@ def complete(settings: AuditSettings) -> AuditSettings:
     attacks = settings.attacks
     if attacks is None:
         attacks = protocol.attacks(settings.balls)
+    own = settings.own_attacks
+    if own is None:
+        own = {} if settings.smooth is None else protocol.own_attacks(settings.balls)
     return replace(
         settings,
         claims=tuple(by_claim[claim] for claim in sorted(by_claim, key=lambda each: each.order)),
         methods=(),
         attacks=dict(sorted(attacks.items())),
+        own_attacks=dict(sorted(own.items())),
         value_range=settings.value_range or protocol.value_range,
     )
 

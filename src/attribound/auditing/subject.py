@@ -54,6 +54,7 @@ class Subject:
     ) -> Subject:
         """Use a model that is there already; it is moved to the device and dtype of the audit."""
         model = model.to(settings.device, settings.torch_dtype).eval()
+        assert settings.smooth != "auto"  # chosen before
         audited = model if settings.smooth is None else smooth(model, settings.smooth).eval()
         # One classifier for all attributions, so that the model is probed once.
         attributions, originals = (
@@ -104,8 +105,8 @@ class Subject:
             f"model {self.name}",
             expected="a smooth network, or the setting smooth",
             got=str(error).rpartition(";")[0],  # without the remedy outside of audits
-            remedy="set smooth (--smooth 20): the audit then bounds and attacks a copy with "
-            "softplus of that beta, and judges the attacks on the original, too",
+            remedy="set smooth (--smooth auto): the audit then bounds a smooth copy, attacks "
+            "both, and says of which network each number speaks",
         )
 
 
