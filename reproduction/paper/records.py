@@ -78,6 +78,7 @@ class MeasuredModel:
         """
         loaded = load_model(settings.model, settings.weights)
         model = loaded.model.to(settings.device, settings.torch_dtype).eval()
+        assert settings.smooth != "auto"  # the plan says which
         audited = model if settings.smooth is None else ab.smooth(model, settings.smooth).eval()
         examples = load_data(settings.data, settings.split)
         indices = chosen(len(examples), settings.limit, settings.seed, settings.skip)

@@ -130,3 +130,16 @@ def test_derivative_in_single_precision_under_a_large_value() -> None:
     probe_derivative("f", lambda x: 300 + x, x, torch.clone)
     with pytest.raises(ab.ProbeError, match="agree with finite differences"):
         probe_derivative("f", lambda x: 300 + x, x, torch.zeros_like)
+
+
+def test_differences_that_have_not_settled_contradict_nothing() -> None:
+    """A function that curves on the scale of the steps has no difference to compare with."""
+    x = X.float()
+    wild = 3e3  # a wave is shorter than most steps
+
+    def slope(v: Tensor) -> Tensor:
+        return wild * torch.cos(wild * x) * v
+
+    probe_derivative("f", lambda x: torch.sin(wild * x), x, slope)
+    with pytest.raises(ab.ProbeError, match="agree with finite differences"):
+        probe_derivative("f", torch.sin, x, lambda v: 2 * torch.cos(x) * v)

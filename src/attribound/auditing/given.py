@@ -186,7 +186,7 @@ def sharpened(
         return settings, None
     bare = replace(settings, smooth=None)
     subject = subject_of(bare, module)
-    x = subject.place(samples.batch(0).x[:_PILOT])
+    x = subject.place(samples.examples.read(samples.indices[:_PILOT]))
     if not find_kinks(subject.model, x[:1]):
         return bare, {"beta": None, "reason": "the network has no kinks"}
     found = choose_beta(subject.model, x, settings.attributions)
