@@ -10,6 +10,7 @@ from torch import Tensor
 import attribound as ab
 from attribound.attacks import PGD, Attack, judge
 from attribound.auditing.attacked import Prey, attack_all
+from attribound.auditing.rows import YOURS
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import norm
 from auditing import cases
@@ -43,7 +44,7 @@ def prey() -> Prey:
 
 def test_of_each_sample_the_furthest_is_the_strongest(prey) -> None:
     attacks = {f"a{i}": Along(i) for i in range(7)}
-    found = attack_all(prey, BALL, attacks)
+    found = attack_all(prey, BALL, attacks, YOURS)
     each = torch.stack(
         [attack(prey.attribution, prey.x, BALL).deviation for attack in attacks.values()]
     )
@@ -62,19 +63,19 @@ def test_of_each_sample_the_furthest_is_the_strongest(prey) -> None:
 
 def test_the_largest_angle_counts_whoever_made_it(prey) -> None:
     attacks = {f"a{i}": Along(i) for i in range(7)}
-    found = attack_all(prey, BALL, attacks)
+    found = attack_all(prey, BALL, attacks, YOURS)
     for strongest, records in zip(found.strongest, found.records, strict=True):
         assert strongest["degrees"] == max(record["degrees"] for record in records)
 
 
 def test_of_two_that_are_as_far_the_first_is_the_strongest(prey) -> None:
-    found = attack_all(prey, BALL, {"one": Along(3), "two": Along(3)})
+    found = attack_all(prey, BALL, {"one": Along(3), "two": Along(3)}, YOURS)
     assert [each["by"] for each in found.strongest] == ["one"] * 4
 
 
 def test_every_repeat_is_kept(prey) -> None:
-    repeated = attack_all(prey, BALL, {"a": Along().repeat(3)})
-    singles = [attack_all(prey, BALL, {"a": Along(i)}) for i in range(3)]
+    repeated = attack_all(prey, BALL, {"a": Along().repeat(3)}, YOURS)
+    singles = [attack_all(prey, BALL, {"a": Along(i)}, YOURS) for i in range(3)]
     for i, (record,) in enumerate(repeated.records):
         alone = [single.records[i][0] for single in singles]
         assert record["repeats"] == [
@@ -86,18 +87,18 @@ def test_every_repeat_is_kept(prey) -> None:
 
 
 def test_without_attacks_there_is_no_strongest(prey) -> None:
-    found = attack_all(prey, BALL, {})
+    found = attack_all(prey, BALL, {}, YOURS)
     assert (found.records, found.strongest, found.best) == ([[]] * 4, [None] * 4, None)
 
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_perturbation_outside_the_ball_is_refused(prey, times) -> None:
     """Also one that a larger deviation inside hides."""
-    attack_all(prey, BALL, {"fine": Along(share=1 + 1e-5).repeat(times)})
+    attack_all(prey, BALL, {"fine": Along(share=1 + 1e-5).repeat(times)}, YOURS)
     outside = {"fine": PGD(), "mine": Along(share=1.01).repeat(times)}
     with pytest.raises(InputError, match=r"attack mine: expected .* in L2Ball.*got 4 of 4 outside"):
-        attack_all(prey, BALL, outside)
+        attack_all(prey, BALL, outside, YOURS)
     frozen = cases.Frozen(0.1)
     with pytest.raises(InputError, match="outside"):
-        attack_all(prey, frozen, {"mine": Along(0)})
-    attack_all(prey, frozen, {"mine": Along(5)})
+        attack_all(prey, frozen, {"mine": Along(0)}, YOURS)
+    attack_all(prey, frozen, {"mine": Along(5)}, YOURS)

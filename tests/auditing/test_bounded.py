@@ -89,15 +89,25 @@ class TestExceeded:
         ],
     )
     def test_as_validation_says(self, deviation, degrees, expected) -> None:
-        bound = {"claim": "c", "euclidean": 1.0, "degrees": 10.0}
-        mark_exceeded([bound], {"deviation": deviation, "degrees": degrees})
+        attack = {"deviation": deviation, "degrees": degrees}
+        bound = {"claim": "c", "subject": "yours", "euclidean": 1.0, "degrees": 10.0}
+        mark_exceeded([bound], {"yours": attack})
         assert (bound["exceeded"], bound["degrees_exceeded"]) == expected
+        assert (bound["yours_exceeded"], bound["yours_degrees_exceeded"]) == expected
+
+    def test_a_bound_is_held_against_its_own_subject_and_against_yours(self) -> None:
+        weak, strong = ({"deviation": d, "degrees": 1.0} for d in (0.5, 2.0))
+        for subject, own in (("copy", False), ("yours", True)):
+            bound = {"subject": subject, "euclidean": 1.0, "degrees": 10.0}
+            mark_exceeded([bound], {"copy": weak, "yours": strong})
+            assert (bound["exceeded"], bound["yours_exceeded"]) == (own, True)
 
     def test_neither_without_attacks_nor_without_a_bound(self) -> None:
-        bound, none = {"euclidean": 1.0, "degrees": 1.0}, {"status": "does not apply"}
-        mark_exceeded([bound, none], None)
+        none = {"status": "does not apply"}
+        bound = {"subject": "yours", "euclidean": 1.0, "degrees": 1.0}
+        mark_exceeded([bound, none], {"yours": None})
         assert "exceeded" not in bound
-        mark_exceeded([bound, none], {"deviation": 2.0, "degrees": 2.0})
+        mark_exceeded([bound, none], {"yours": {"deviation": 2.0, "degrees": 2.0}})
         assert bound["exceeded"]
         assert "exceeded" not in none
 

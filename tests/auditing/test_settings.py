@@ -290,7 +290,7 @@ def _toml(value) -> str:
         ({"attributions": [{"kind": "ig", "step": 3}]}, "step: expected only settings of ig"),
         ({"attributions": ["ig", "ig"]}, "attributions: expected each only once, got .'ig'."),
         ({"attributions": []}, "attributions: expected at least one"),
-        ({"attributions": ["lime"]}, "attributions.0: expected one of input_x_gradient"),
+        ({"attributions": ["lime"]}, "attributions.0: expected one of [a-z_, ]*input_x_gradient"),
         ({"attributions": ["pgd"]}, "attributions.0: expected one of .*got 'pgd'"),
         ({"attributions": ["ig:steps=many"]}, "attributions.0.steps: expected .*a valid integer"),
         ({"attributions": [3]}, "attributions.0: expected a value, a text or a table of one"),

@@ -42,7 +42,7 @@ def test_the_model_is_brought_to_the_dtype_of_the_audit() -> None:
 
 def test_kinks_are_refused_with_what_to_do_in_an_audit() -> None:
     x = cases.batch().x
-    with pytest.raises(ab.KinkError, match=r"setting smooth.*relu.*--smooth 20"):
+    with pytest.raises(ab.KinkError, match=r"setting smooth.*relu.*--smooth auto"):
         cases.subject(cases.plain(kinked=True)).refuse_kinks(x)
     cases.subject(cases.plain(kinked=True), smooth=20.0).refuse_kinks(x)
     cases.subject(cases.plain()).refuse_kinks(x)

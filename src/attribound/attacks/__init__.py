@@ -11,6 +11,7 @@ from attribound.attacks.attack import (
     judge,
 )
 from attribound.attacks.attribution_ascent import AttributionAscent
+from attribound.attacks.earnest import earnest
 from attribound.attacks.ifia import IFIA
 from attribound.attacks.kink_steps import KinkSteps
 from attribound.attacks.measures import Angle, Distance, MassCentre, Targeted, TopK, usual_k
@@ -43,6 +44,7 @@ __all__ = [
     "Targeted",
     "Through",
     "TopK",
+    "earnest",
     "furthest",
     "judge",
     "usual_k",

@@ -36,8 +36,8 @@ class KinkSteps(Attack):
     """Cross the nearest kinks one after the other, keeping every step that moves the map further.
 
     A neuron whose argument z is near zero switches when the input moves by about
-    ``|z| / |dz/dx|`` in the dual norm. Of each function the neurons that are nearest in units of
-    its own spread are looked at; two gradients each.
+    ``|z| / |dz/dx|`` in the dual norm. Of each function the neurons with the smallest |z| are
+    looked at, and crossed in the order of that distance.
 
     Attributes:
         kinks: how many neurons are tried.
@@ -117,11 +117,10 @@ class KinkSteps(Attack):
 
 def _nearest(arguments: list[Tensor], count: int) -> list[tuple[Tensor, Tensor]]:
     """For each function its arguments and, one at a time, which neuron of each example is near."""
-    sizes = [each.detach().abs() / each.detach().std().clamp_min(1e-30) for each in arguments]
     near: list[tuple[Tensor, Tensor]] = []
     share = -(-count // len(arguments))
-    for z, size in zip(arguments, sizes, strict=True):
-        few = min(share, size.shape[1])
-        chosen = size.topk(few, dim=1, largest=False).indices
+    for z in arguments:
+        few = min(share, z.shape[1])
+        chosen = z.detach().abs().topk(few, dim=1, largest=False).indices
         near += [(z, chosen[:, i]) for i in range(few)]
     return near[:count] if len(near) > count else near

@@ -14,7 +14,7 @@ from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.networks.inputs import Target, check_inputs
 from attribound.networks.smooth import smooth
-from attribound.networks.subject import original_of
+from attribound.networks.subject import original_of, unmark
 from attribound.results import Attacked
 from attribound.values import NO_SETTING, register
 
@@ -109,5 +109,7 @@ def _copy(classifier: Classifier, beta: float) -> Classifier:
     original = original_of(model)
     known = _copies.setdefault(original, {})
     if beta not in known:
-        known[beta] = Classifier(smooth(original, beta, share_weights=True))
+        copy = smooth(original, beta, share_weights=True)
+        unmark(copy)  # the key must not be kept by its value
+        known[beta] = Classifier(copy)
     return known[beta]

@@ -29,6 +29,11 @@ def mark_copy(copy: nn.Module, model: nn.Module, beta: float) -> None:
     copy.__dict__[_MARK] = CopyOf(original_of(model), beta)
 
 
+def unmark(copy: nn.Module) -> None:
+    """Forget what ``copy`` is a copy of, for one that must not keep its original alive."""
+    copy.__dict__.pop(_MARK, None)
+
+
 def copy_of(model: object) -> CopyOf | None:
     """What ``model`` is a smooth copy of; None if it is none."""
     found = getattr(model, "__dict__", {}).get(_MARK)
