@@ -55,7 +55,7 @@ class MeanValue(Method):
     shells: int = 4
     rounds: int = 2
     restarts: int = 0
-    attack: Attack | None = field(default_factory=lambda: AttributionAscent(random_starts=2))
+    attack: Attack | None = field(default_factory=lambda: AttributionAscent(random_starts=8))
     first_order: FirstOrder = field(default_factory=FirstOrder)
     seed: int = 0
     progress: bool = field(default=False, compare=False, metadata=NO_SETTING)
