@@ -205,7 +205,7 @@ def test_refusal_names_every_kink_and_the_remedies() -> None:
         ab.KinkError, match=r"relu in 'block'.* abs in the model's forward"
     ) as caught:
         refuse_kinks(kinks)
-    assert "attribound.smooth(model, beta=20)" in str(caught.value)
+    assert "attribound.choose_beta(model, x)" in str(caught.value)
     assert "allow_kinks=True" in str(caught.value)
 
 

@@ -148,7 +148,7 @@ def test_everything_else_stays(fn) -> None:
 
 
 def test_random_slopes_stay_in_training() -> None:
-    smoothed = ab.smooth(Functional(nn.RReLU()).train())
+    smoothed = ab.smooth(Functional(nn.RReLU()).train(), 20)
     assert [kink.operator for kink in find_kinks(smoothed, X)] == ["rrelu_with_noise"]
 
 
@@ -195,7 +195,7 @@ LEFT = {
 @pytest.mark.parametrize("fn", LEFT.values(), ids=LEFT.keys())
 def test_other_max_pooling_is_left_as_a_kink(fn) -> None:
     x = X[:, 0] if fn is LEFT["more windows than inputs"] else X
-    smoothed = ab.smooth(Functional(fn))
+    smoothed = ab.smooth(Functional(fn), 20)
     assert torch.equal(smoothed(x), fn(x))
     assert any("max_pool" in kink.operator for kink in find_kinks(smoothed, x))
 
@@ -212,7 +212,7 @@ def test_other_max_pooling_is_left_as_a_kink(fn) -> None:
     ],
 )
 def test_pooling_is_smoothed_unless_told_otherwise(fn) -> None:
-    assert find_kinks(ab.smooth(Functional(fn)), X) == ()
-    kept = ab.smooth(Functional(fn), pooling=False)
+    assert find_kinks(ab.smooth(Functional(fn), 20), X) == ()
+    kept = ab.smooth(Functional(fn), 20, pooling=False)
     assert torch.equal(kept(X), fn(X))
     assert any("max_pool" in kink.operator for kink in find_kinks(kept, X))

@@ -81,7 +81,7 @@ def block() -> tuple[BasicBlock, Tensor]:
 def test_a_whole_network_converges_to_the_original() -> None:
     model, x = network()
     assert len(find_kinks(model, x)) == 6
-    assert find_kinks(ab.smooth(model), x) == ()
+    assert find_kinks(ab.smooth(model, 20), x) == ()
     errors = [(ab.smooth(model, beta)(x) - model(x)).abs().max() for beta in (1, 10, 100, 1e6)]
     assert errors == sorted(errors, reverse=True)
     assert errors[0] > 0.1
@@ -149,7 +149,7 @@ def test_a_model_that_is_a_pooling(pooling) -> None:
 
 def test_pooling_can_be_kept() -> None:
     model, x = network()
-    kinks = find_kinks(ab.smooth(model, pooling=False), x)
+    kinks = find_kinks(ab.smooth(model, 20, pooling=False), x)
     assert [str(kink) for kink in kinks] == [
         "max_pool2d_with_indices in 'pool' (MaxPool2d)",
         "max_pool2d_with_indices in the model's forward",
@@ -235,7 +235,7 @@ def test_copies_stay_smooth(again) -> None:
 
 def test_a_deepcopy_has_its_own_weights() -> None:
     model, _ = network()
-    smoothed = ab.smooth(model)
+    smoothed = ab.smooth(model, 20)
     assert copy.deepcopy(smoothed).head.weight is not smoothed.head.weight
 
 
@@ -265,14 +265,14 @@ def test_modes_are_kept_module_by_module() -> None:
     model, _ = network()
     model.train()
     model.block.bn1.eval()
-    smoothed = ab.smooth(model)
+    smoothed = ab.smooth(model, 20)
     modes = {name: module.training for name, module in model.named_modules()}
     assert {name: module.training for name, module in smoothed.named_modules()} == modes
 
 
 def test_the_class_is_kept() -> None:
     model, _ = network()
-    smoothed = ab.smooth(model)
+    smoothed = ab.smooth(model, 20)
     assert isinstance(smoothed, Network)
     assert type(smoothed).__name__ == "SmoothNetwork"
     assert isinstance(ab.smooth(nn.Sequential(nn.ReLU(), nn.Tanh()))[:1], nn.Sequential)
@@ -280,7 +280,7 @@ def test_the_class_is_kept() -> None:
 
 def test_functions_outside_the_model_are_not_touched() -> None:
     model, x = network()
-    smoothed = ab.smooth(model)
+    smoothed = ab.smooth(model, 20)
     smoothed(x)
     with pytest.raises(RuntimeError, match="shape"):
         smoothed(x[..., :3])
@@ -299,7 +299,7 @@ def test_refuses_what_is_not_a_module(model) -> None:
     with pytest.raises(
         ab.ModelError, match=r"model: expected a torch.nn.Module.*wrap the function"
     ):
-        ab.smooth(model)
+        ab.smooth(model, 20)
 
 
 def test_refuses_a_scripted_module() -> None:
@@ -307,7 +307,7 @@ def test_refuses_a_scripted_module() -> None:
         warnings.simplefilter("ignore")  # scripting is deprecated
         scripted = torch.jit.script(nn.Sequential(nn.ReLU()))
     with pytest.raises(ab.ModelError, match="smooth the module before scripting it"):
-        ab.smooth(scripted)
+        ab.smooth(scripted, 20)
 
 
 @pytest.mark.parametrize("beta", [0, -1.0, math.inf, math.nan, "20", None])

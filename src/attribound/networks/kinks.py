@@ -118,8 +118,9 @@ def refuse_kinks(kinks: tuple[Kink, ...]) -> None:
             "model",
             expected="a smooth network",
             got=", ".join(map(str, kinks)),
-            remedy="bound a smooth copy, attribound.smooth(model, beta=20), or pass "
-            "attribound.Classifier(model, allow_kinks=True) to get numbers flagged as kinked",
+            remedy="bound a smooth copy, attribound.smooth(model, beta) with a beta of "
+            "attribound.choose_beta(model, x), or pass attribound.Classifier(model, "
+            "allow_kinks=True) to get numbers flagged as kinked",
         )
 
 

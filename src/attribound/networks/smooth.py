@@ -20,7 +20,7 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def smooth(
-    model: Model, beta: float = 20.0, *, pooling: bool = True, share_weights: bool = False
+    model: Model, beta: float, *, pooling: bool = True, share_weights: bool = False
 ) -> Model:
     """A copy of ``model`` with softplus for ReLU and log-sum-exp for max-pooling.
 
@@ -36,7 +36,8 @@ def smooth(
 
     Args:
         model: left as it is.
-        beta: sharpness; softplus is (1/beta) log(1 + exp(beta x)).
+        beta: sharpness; softplus is (1/beta) log(1 + exp(beta x)). How large it must be for the
+            copy to explain as the model does, :func:`attribound.choose_beta` measures.
         pooling: replace max-pooling too. If not, the copy keeps its jumps and is
             refused by the bounds.
         share_weights: the copy uses the model's own parameters and buffers (a later
@@ -55,7 +56,10 @@ def smooth(
         )
     if not (isinstance(beta, (int, float)) and 0 < beta < math.inf):
         raise InputError(
-            "beta", expected="a finite number above 0", got=repr(beta), remedy="use e.g. beta=20"
+            "beta",
+            expected="a finite number above 0",
+            got=repr(beta),
+            remedy="use attribound.choose_beta(model, x).beta",
         )
     kept = [*model.parameters(), *model.buffers()] if share_weights else []
     smoothed = copy.deepcopy(model, {id(tensor): tensor for tensor in kept})

@@ -15,6 +15,8 @@ from attribound.networks import smooth
 from attribound.networks.frozen import frozen
 from attribound.training.config import HeldOut
 
+_BETA = 20.0  # of the smooth copy through which networks with kinks are compared, as the paper does
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -66,4 +68,4 @@ def evaluate(
 
 def _differentiable(model: nn.Module) -> nn.Module:
     kinked = any(isinstance(module, (nn.ReLU, nn.MaxPool2d)) for module in model.modules())
-    return smooth(model, share_weights=True) if kinked else model
+    return smooth(model, _BETA, share_weights=True) if kinked else model
