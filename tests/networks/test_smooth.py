@@ -275,7 +275,7 @@ def test_the_class_is_kept() -> None:
     smoothed = ab.smooth(model, 20)
     assert isinstance(smoothed, Network)
     assert type(smoothed).__name__ == "SmoothNetwork"
-    assert isinstance(ab.smooth(nn.Sequential(nn.ReLU(), nn.Tanh()))[:1], nn.Sequential)
+    assert isinstance(ab.smooth(nn.Sequential(nn.ReLU(), nn.Tanh()), 20)[:1], nn.Sequential)
 
 
 def test_functions_outside_the_model_are_not_touched() -> None:

@@ -56,7 +56,7 @@ def test_a_network_with_relu_is_explained_by_its_smooth_copy(trained) -> None:
     models, x, y = trained
     scores = evaluate(models["relu"], x, y, BALL, SETTINGS, seed=0)
     assert scores.similarity is not None
-    copy = ab.IntegratedGradients(ab.smooth(models["relu"]), steps=3)
+    copy = ab.IntegratedGradients(ab.smooth(models["relu"], 20), steps=3)
     assert scores.similarity == attribution_similarity(
         copy, x[:10], y[:10], BALL, IFIA(TopK(6), steps=2), 6
     )
