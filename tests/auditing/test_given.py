@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 import attribound as ab
 from attribound.attacks import PGD, AttributionAscent, Through
@@ -230,3 +231,30 @@ class TestRange:
         settings = settings_of("m", "digits", {"balls": [cases.Frozen(0.1)]})
         settings = replace(settings, value_range="data")
         assert ranged(settings, "digits", samples_of("digits", settings)).balls == settings.balls
+
+
+class TestSharpened:
+    """``smooth = "auto"``: a number before anything is measured."""
+
+    def audited(self, model: nn.Module, **more) -> ab.Run:
+        x = torch.rand(20, 6, generator=torch.Generator().manual_seed(0))
+        settings = {"attributions": "saliency", "balls": ab.L2Ball(0.05), "smooth": "auto"}
+        return ab.audit(model, (x, torch.zeros(20, dtype=torch.long)), limit=5, **settings, **more)
+
+    def test_the_beta_is_that_of_the_pilot_and_recorded_with_its_figures(self) -> None:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 3)).eval()
+        run = self.audited(model, batch=2)
+        chosen = run.manifest.model["smooth"]
+        assert run.manifest.settings["smooth"] == chosen["beta"] == chosen["tried"][-1]["beta"]
+        assert chosen["close"]
+        assert chosen["pilot"] == 5, "all samples, not those of a batch"
+        assert chosen["tried"][-1]["degrees"] < 5
+        assert {row["subject"] for row in run.bounds().to_pylist()} == {"copy"}
+
+    def test_a_network_without_kinks_needs_no_copy(self) -> None:
+        model = nn.Sequential(nn.Linear(6, 20), nn.Softplus(), nn.Linear(20, 3)).eval()
+        run = self.audited(model)
+        assert run.manifest.settings["smooth"] is None
+        assert run.manifest.model["smooth"]["reason"] == "the network has no kinks"
+        assert {row["subject"] for row in run.bounds().to_pylist()} == {"yours"}
