@@ -10,7 +10,6 @@ mean-value bounds were exceeded.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -20,13 +19,13 @@ import pyarrow as pa
 import torch
 
 import attribound as ab
-from attribound.auditing.engines import Work
 from attribound.basics.locking import Lock
 from attribound.values import changed
 from claims import deeper
 from claims.measure import described, measure
 from claims.plan import Block, Settings, plan
 from claims.report import report
+from claims.running import computed
 from claims.store import BOUNDS, LINEAR, RESULTS, Stored
 
 TEXT = Path(__file__).parent / "bounds.txt"
@@ -66,20 +65,9 @@ def recipe(seed: int) -> partial[pa.Table]:
 
 def run(tables: Tables, settings: Settings, jobs: int) -> None:
     """Compute what is missing with ``jobs`` processes of one thread each."""
-    blocks = tables.missing(settings)
     prepare = partial(recipe, settings.seed)
-    work = Work(prepare(), prepare, blocks.__getitem__, _given_up)
-    started = time.perf_counter()
-    results = ab.LocalEngine(jobs, threads=1).run(work, range(len(blocks)))
-    for done, (number, rows) in enumerate(results, 1):
-        block = blocks[number]
+    for block, rows in computed(tables.missing(settings), prepare, jobs):
         (tables.linear if block.ball is None else tables.bounds).add(rows)
-        elapsed = time.perf_counter() - started
-        print(f"{elapsed:7.0f} s  {done}/{len(blocks)}  {block}", flush=True)
-
-
-def _given_up(number: int, reason: str) -> pa.Table:
-    raise SystemExit(f"block {number}: {reason}; run again to go on")
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:

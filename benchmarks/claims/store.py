@@ -1,4 +1,4 @@
-"""Where the rows are kept: one table each of audits and of the comparison at x."""
+"""Where the rows are kept: tables of audits, of audits of copies, of the comparison at x."""
 
 from __future__ import annotations
 
@@ -17,6 +17,18 @@ _TEXT, _NUMBER, _COUNT = pa.string(), pa.float64(), pa.int64()
 KEY = {"network": _TEXT, "role": _TEXT, "place": _COUNT, "settings": _TEXT}
 #: The rows of audits, with the index in the test images as their sample.
 BOUNDS = pa.schema([*KEY.items(), *SCHEMA])
+#: The same of networks with kinks, bounded through smooth copies.
+COPIED = pa.schema(
+    [
+        *KEY.items(),
+        ("smooth", _TEXT),  # the beta that was asked for, or auto
+        ("beta", _NUMBER),
+        ("tried", _TEXT),  # how auto chose, as JSON
+        ("accuracy", _NUMBER),  # of the network itself, on its test data
+        ("own_norm", _NUMBER),  # of the network's own attribution
+        *SCHEMA,
+    ]
+)
 #: The l-infinity problem at x; everything is per unit of epsilon.
 LINEAR = pa.schema(
     {

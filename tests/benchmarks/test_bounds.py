@@ -14,6 +14,7 @@ from attribound.basics.locking import Lock
 from claim_rows import row
 from claims import measure as m
 from claims.plan import Settings, plan
+from claims.running import given_up
 from claims.store import BOUNDS, LINEAR
 
 SETTINGS = Settings(
@@ -140,7 +141,7 @@ def test_two_processes_compute_what_one_does(tmp_path) -> None:
 
 def test_a_block_that_kills_its_workers_is_not_stored() -> None:
     with pytest.raises(SystemExit, match="block 3: died; run again to go on"):
-        bounds._given_up(3, "died")
+        given_up(3, "died")
 
 
 def test_the_table_of_another_process_is_left_to_it(tmp_path, measured, monkeypatch) -> None:

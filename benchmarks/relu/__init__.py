@@ -1,0 +1,1 @@
+"""``make bench-network``: networks with kinks, plan, measurement, scores, report."""
