@@ -15,7 +15,7 @@ import attribound as ab
 from attribound.auditing import AuditSettings, Run
 from attribound.auditing.bounded import mark_exceeded
 from attribound.auditing.manifest import Manifest
-from attribound.auditing.rows import MAPS_SCHEMA, SCHEMA, table
+from attribound.auditing.rows import COPY, MAPS_SCHEMA, SCHEMA, YOURS, table
 from attribound.balls import Ball
 from attribound.bounding.cosine import cosine_and_degrees
 from attribound.bounding.first_order.sensitivity import RANGE_CERTIFICATE
@@ -39,6 +39,44 @@ L2 = (ab.L2Ball(0.05), ab.L2Ball(0.1))
 class Tables:
     rows: pa.Table
     maps: pa.Table
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Turns rows into those of an audit with a smooth copy.
+
+    The network itself moves ``factor`` times as far as its copy; ``own`` names claims whose
+    bounds are of the network.
+    """
+
+    factor: float
+    beta: float = 20.0
+    own: tuple[str, ...] = ()
+
+    def __call__(self, row: Mapping[str, object], number: int) -> Mapping[str, object]:
+        if "strongest" not in row:
+            return row
+        copy = row["strongest"]
+        yours = {**copy, "deviation": self.factor * copy["deviation"], "by": "kinks"}
+        bounds = [
+            {**bound, "subject": YOURS if bound["claim"] in self.own else COPY}
+            for bound in row["bounds"]
+        ]
+        mark_exceeded(bounds, {COPY: copy, YOURS: yours})
+        (attack,) = row["attacks"]
+        attacks = [
+            {**attack, "subject": COPY},
+            {**attack, "attack": "kinks", "subject": YOURS, "deviation": yours["deviation"]},
+        ]
+        fidelity = {
+            "label": number % 5 != 0,
+            "logits": 0.01,
+            "attribution": 0.2,
+            "degrees": 10.0 + number % 7,
+            "ball_degrees": 12.0 + number % 7,
+        }
+        found = {"fidelity": fidelity, "yours": yours, "bounds": bounds, "attacks": attacks}
+        return {**row, **found}
 
 
 def settings(claims: Sequence[str] = tuple(FACTORS), **changes: object) -> AuditSettings:
@@ -68,13 +106,14 @@ def run(
     batches: int | None = None,
     claims: Mapping[str, float] | None = None,
     document: Mapping[str, object] | None = None,
+    copied: Copied | None = None,
 ) -> Run:
     """A run of ``limit`` samples; ``scale`` multiplies deviations, ``batches`` cuts it short.
 
     ``claims`` (names and factors) are in the rows in place of those of the settings, and
-    ``document`` changes the settings that are stored.
+    ``document`` changes the settings that are stored. ``copied``: with a smooth copy.
     """
-    chosen = chosen or settings()
+    chosen = chosen or settings(smooth=None if copied is None else copied.beta)
     samples = chosen.limit
     names = claims or {method.claim.name: 0.0 for method in chosen.claims or ()}
     factors = {name: factor or FACTORS[name] for name, factor in names.items()}
@@ -100,6 +139,8 @@ def run(
             members = range(first, first + manifest.size(number))
             sizes = tuple(math.prod(each) for each in shapes)
             rows = [row for i in members for row in sample(chosen, i, sizes, factors, scale, seed)]
+            if copied is not None:
+                rows = [copied(row, i) for i, row in enumerate(rows)]
             maps = [row for i in members if i != FAILED for row in drawn(chosen, i, *shapes)]
             batch = [{**row, "batch": number} for row in rows]
             made.write(number, Tables(table(batch, SCHEMA), table(maps, MAPS_SCHEMA)))
@@ -152,7 +193,8 @@ def sample(
                 bounds.append(bound(claim, value, norm, xi))
                 if claim == "first_order" and ranged(ball):
                     bounds[-1]["source"] = RANGE_CERTIFICATE
-            mark_exceeded(bounds, row.get("strongest"))
+            row["yours"] = row.get("strongest")
+            mark_exceeded(bounds, {YOURS: row.get("strongest")})
             rows.append({**row, "bounds": bounds})
     return rows
 
@@ -171,6 +213,7 @@ def bound(claim: str, value: float, norm: float, xi: float) -> dict[str, object]
     cosine, degrees = (each.item() for each in cosine_and_degrees(*pair))
     return {
         "claim": claim,
+        "subject": YOURS,
         "euclidean": value,
         "cosine": cosine,
         "degrees": degrees,
@@ -195,7 +238,7 @@ def attacked(value: float, norm: float, i: int, strength: float) -> dict[str, ob
     record = {**found, "evaluations": 24, "seconds": 0.02, "repeats": [repeat]}
     return {
         "strongest": {"by": "ascent", **found},
-        "attacks": [{"attack": "ascent", **record}],
+        "attacks": [{"attack": "ascent", "subject": YOURS, **record}],
     }
 
 

@@ -110,7 +110,7 @@ def test_it_is_in_the_page_with_its_looks_and_promise(run) -> None:
 
 
 def test_the_verdict_has_its_sentences(run) -> None:
-    found = {claim.title: claim for claim in verdict(groups(run.rows())).claims}
+    found = {claim.title: claim for claim in verdict(groups(run.rows())).parts[0].claims}
     assert "It was only a wish." in found["wished for"].text
     assert found["wished for"].tone == "bad"
     assert found["of_nobody"].text.startswith("an attack exceeded")
@@ -119,7 +119,7 @@ def test_the_verdict_has_its_sentences(run) -> None:
 
 def test_what_is_not_known_here_is_not_praised_either(tmp_path) -> None:
     run = cases.run(tmp_path / "run", claims={"of_nobody": 9.0, "report_wish": 9.0})
-    found = {claim.title: claim for claim in verdict(groups(run.rows())).claims}
+    found = {claim.title: claim for claim in verdict(groups(run.rows())).parts[0].claims}
     assert found["of_nobody"].text.startswith("no attack exceeded it (184 bounds).")
     assert found["of_nobody"].tone == "neutral"
     assert "Nice." in found["wished for"].text

@@ -43,14 +43,14 @@ def test_numbers_that_json_lacks_are_texts_or_null(found) -> None:
 def test_exceeded_bounds_are_those_of_the_run(found) -> None:
     group = found[2]
     data = page_data(found, cases.CLASSES)["groups"][2]
-    assert data["exceeded"]["first_order"][1] == [
+    assert data["exceeded"]["yours"]["first_order"][1] == [
         i for i, flag in enumerate(group.cells[1].exceeded("first_order")) if flag
     ]
-    assert data["exceeded"]["certified"] == [[], []]
+    assert data["exceeded"]["yours"]["certified"] == [[], []]
 
 
 def test_a_long_run_is_thinned_evenly(found) -> None:
     thin = page_data(found, cases.CLASSES, rows=8 * 5)["groups"][0]
     assert thin["total"] == 24
     assert thin["samples"] == [100, 160, 220, 270, 330]  # positions 0, 6, 12 (11.5), 17, 23
-    assert all(len(values) == 5 for values in thin["attacks"]["deviation"])
+    assert all(len(values) == 5 for values in thin["attacks"]["yours"]["deviation"])

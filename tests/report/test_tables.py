@@ -79,10 +79,34 @@ def test_a_smooth_copy_and_notes_on_the_model_are_told(run) -> None:
         settings={**run.manifest.settings, "smooth": 20.0},
         model={**run.manifest.model, "notes": ["weights in float16 were converted to float32"]},
     )
-    assert conditions(changed)[1:] == [
-        "weights in float16 were converted to float32",
-        "bounds and attacks are of a smooth copy, softplus with beta 20",
+    notes, copy = conditions(changed)[1:]
+    assert notes == "weights in float16 were converted to float32"
+    assert copy == (
+        "your network was attacked itself; what was bounded is its smooth copy, β = 20, with "
+        "softplus for its kinks (β as it was set)"
+    )
+
+
+def test_how_beta_was_chosen_is_told(run) -> None:
+    tried = [
+        {"beta": 20.0, "labels": 1.0, "degrees": 12.84},
+        {"beta": 50.0, "labels": 1.0, "degrees": 4.2},
     ]
+    chosen = {"beta": 50.0, "close": True, "pilot": 16, "tried": tried}
+    changed = replace(
+        run.manifest,
+        settings={**run.manifest.settings, "smooth": 50.0},
+        model={**run.manifest.model, "smooth": chosen},
+    )
+    said = conditions(changed)[-1]
+    assert "its smooth copy, β = 50" in said
+    assert "β chosen by auto, the smallest that is close enough to your network" in said
+    assert "on 16 samples at β = 20: 12.8°, 50: 4.2°" in said
+    chosen["close"] = False
+    assert "none was close enough to your network" in conditions(changed)[-1]
+    chosen |= {"beta": None, "reason": "the network has no kinks", "tried": []}
+    bare = replace(changed, settings=run.manifest.settings)
+    assert not any("copy" in said for said in conditions(bare))
 
 
 def test_ranges_in_words() -> None:

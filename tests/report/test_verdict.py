@@ -13,7 +13,9 @@ def found(tmp_path_factory):
 
 
 def by_title(found):
-    return {claim.title: claim for claim in verdict(found).claims}
+    (part,) = verdict(found).parts
+    assert part.title == ""
+    return {claim.title: claim for claim in part.claims}
 
 
 def test_exceeded_and_kept_claims_are_counted(found) -> None:
@@ -42,7 +44,7 @@ def test_the_worst_angle_is_a_defined_one(found) -> None:
         if angle < 180
     ]
     angle, sample = max(angles)
-    (paragraph,) = verdict(found).paragraphs
+    (paragraph,) = verdict(found).parts[0].paragraphs
     assert f"sample {sample} by {angle:.1f}°" in paragraph
 
 
@@ -56,6 +58,7 @@ def test_notes_name_what_limits_the_evidence(found) -> None:
 
 def test_without_attacks_nothing_is_concluded(tmp_path) -> None:
     said = verdict(groups(cases.run(tmp_path / "run", cases.settings(attacks={})).rows()))
-    assert said.paragraphs == ("No attack was made, so that nothing was held against the bounds.",)
-    assert said.claims[0].text.startswith("not held against any attack.")
-    assert said.claims[0].tone == "neutral"
+    (part,) = said.parts
+    assert part.paragraphs == ("No attack was made, so that nothing was held against the bounds.",)
+    assert part.claims[0].text.startswith("not held against any attack.")
+    assert part.claims[0].tone == "neutral"

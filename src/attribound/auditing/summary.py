@@ -12,10 +12,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribound.auditing.cells import Cell, Numbers, cells
+from attribound.auditing.rows import COPY, YOURS, long
 
 _UNDEFINED = 180.0
 _Z = 1.959963984540054  # 97.5 % of a standard normal variable are below
@@ -53,6 +55,12 @@ class ClaimSummary:
         products: mean of those behind a bound.
         seconds: in total.
         statuses: how many samples have which.
+        subject: ``yours`` or ``copy``: of which network all of this speaks, the attacks that
+            it was held against included. None if no bound was made.
+        yours: with a smooth copy, bounds below the best attack on the user's own network,
+            whatever they speak of.
+        yours_worst: the largest attack on the user's own network / bound, with a copy.
+        either: bounds that an attack exceeded on their subject or on the user's own network.
     """
 
     claim: str
@@ -67,6 +75,10 @@ class ClaimSummary:
     products: float | None
     seconds: float | None
     statuses: dict[str, int]
+    subject: str | None
+    yours: ExceededShare | None
+    yours_worst: float | None
+    either: ExceededShare | None
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,7 @@ class AttackSummary:
         labels_kept: share of samples whose label the furthest perturbation kept.
         kendall, topk: mean similarity of the maps at the furthest perturbation.
         seconds: in total; None for the best of all.
+        subject: ``yours`` or ``copy``: whose maps were attacked.
     """
 
     attack: str
@@ -97,6 +110,27 @@ class AttackSummary:
     kendall: float | None
     topk: float | None
     seconds: float | None
+    subject: str
+
+
+@dataclass(frozen=True)
+class CopySummary:
+    """How far a smooth copy is from the network it stands for.
+
+    Attributes:
+        n: samples compared.
+        labels: how many have the same label.
+        degrees, worst_degrees: median and largest angle between the maps at the sample.
+        ball_degrees, worst_ball_degrees: the same of the largest angle at random points of the
+            ball.
+    """
+
+    n: int
+    labels: int
+    degrees: float
+    worst_degrees: float
+    ball_degrees: float
+    worst_ball_degrees: float
 
 
 @dataclass(frozen=True)
@@ -108,8 +142,10 @@ class Summary:
         errors: samples that failed; they are in no other number.
         misclassified: samples whose prediction is not their label.
         undefined: samples whose attacked angle is undefined.
-        attribution_norm: mean Euclidean norm of the clean attribution.
-        best: the best attack of each sample; None if none was made.
+        attribution_norm: mean Euclidean norm of the clean attribution of what was bounded.
+        best: the best attack on what was bounded of each sample; None if none was made.
+        yours: with a smooth copy, the best attack on the user's own network.
+        fidelity: with a smooth copy, how far it is from the user's network.
         attacks: each attack, by name.
         claims: each claim, by name, the weakest promise first.
     """
@@ -123,6 +159,8 @@ class Summary:
     undefined: int
     attribution_norm: float | None
     best: AttackSummary | None
+    yours: AttackSummary | None
+    fidelity: CopySummary | None
     attacks: dict[str, AttackSummary]
     claims: dict[str, ClaimSummary]
 
@@ -153,10 +191,26 @@ def wilson(count: int, n: int) -> tuple[float, float]:
     return (0.0 if count == 0 else centre - half), (1.0 if count == n else centre + half)
 
 
+def opposing(cell: Cell, claim: str, field: str = "deviation") -> Numbers:
+    """A field of the strongest attack on what each bound under a claim speaks of."""
+    own = np.array([text == YOURS for text in cell.bound_texts(claim, "subject")], dtype=bool)
+    # Without a copy there is one network, and one strongest attack.
+    chosen: Numbers = np.where(own & _copied(cell), cell.yours(field), cell.strongest(field))
+    return chosen
+
+
+def _copied(cell: Cell) -> npt.NDArray[np.bool_]:
+    """Of which samples a smooth copy was bounded."""
+    found: npt.NDArray[np.bool_] = pc.is_valid(cell.rows["fidelity"]).to_numpy()
+    return found
+
+
 def _summary(cell: Cell) -> Summary:
     fine = replace(cell, rows=cell.rows.filter(pc.is_null(cell.rows["error"])))
-    attacks = {name: _attack(fine, name) for name in fine.attacks}
-    best = _strongest(fine) if attacks else None
+    attacks = {name: _attack(fine, name, subject) for name, subject in _attacked(fine).items()}
+    bounded = COPY if fine.has_copy else YOURS
+    best = _of("best", fine.strongest, bounded) if attacks else None
+    yours = _of("best", fine.yours, YOURS) if attacks and fine.has_copy else None
     return Summary(
         attribution=cell.attribution,
         ball=cell.ball,
@@ -167,52 +221,89 @@ def _summary(cell: Cell) -> Summary:
         undefined=best.undefined if best else 0,
         attribution_norm=_mean(_known(fine.numbers("attribution_norm"))),
         best=best if best and best.n else None,
+        yours=yours if yours and yours.n else None,
+        fidelity=fidelity_of([fine]),
         attacks=attacks,
         claims={name: _claim(fine, name) for name in fine.claims},
     )
 
 
+def fidelity_of(cells: Sequence[Cell]) -> CopySummary | None:
+    """How far a smooth copy is from its network over all these rows; None without a copy."""
+    columns = [
+        _known(np.concatenate([cell.fidelity(field) for cell in cells]))
+        for field in ("label", "degrees", "ball_degrees")
+        if cells
+    ]
+    if not columns or not all(len(values) for values in columns):
+        return None
+    labels, here, ball = columns
+    return CopySummary(
+        n=len(labels),
+        labels=int(labels.sum()),
+        degrees=float(np.median(here)),
+        worst_degrees=float(here.max()),
+        ball_degrees=float(np.median(ball)),
+        worst_ball_degrees=float(ball.max()),
+    )
+
+
 def _claim(cell: Cell, name: str) -> ClaimSummary:
-    bound, attack = cell.bound(name), cell.strongest("deviation")
+    bound, attack = cell.bound(name), opposing(cell, name)
     bounded = _known(bound)
     angles = _known(cell.bound(name, "degrees"))
-    moved = ~np.isnan(bound) & (attack > 0)
-    with np.errstate(divide="ignore"):
-        slack, factor = bound[moved] / attack[moved], attack[moved] / bound[moved]
+    slack, factor = _ratios(bound, attack)
+    own, yours = cell.bound(name, "exceeded"), cell.bound(name, "yours_exceeded")
+    subjects = cell.subjects(name)
     return ClaimSummary(
         claim=name,
         n=len(bounded),
         mean=_mean(bounded),
         degrees=_mean(angles[angles < _UNDEFINED]),
         undefined=int((angles >= _UNDEFINED).sum()),
-        exceeded=_share(cell.bound(name, "exceeded")),
+        exceeded=_share(own),
         exceeded_degrees=_share(cell.bound(name, "degrees_exceeded")),
         slack=_mean(slack),
         worst=_largest(factor),
         products=_mean(_known(cell.bound(name, "products"))),
         seconds=float(_known(cell.bound(name, "seconds")).sum()),
         statuses=dict(Counter(map(str, cell.bound_texts(name, "status"))).most_common()),
+        # Where some speak of the copy, nothing is said of the network.
+        subject=(YOURS if subjects == {YOURS} else COPY) if subjects else None,
+        yours=_share(yours) if cell.has_copy else None,
+        yours_worst=_largest(_ratios(bound, cell.yours("deviation"))[1]) if cell.has_copy else None,
+        either=_share(np.fmax(own, yours)),
     )
 
 
-def _attack(cell: Cell, name: str) -> AttackSummary:
+def _ratios(bound: Numbers, attack: Numbers) -> tuple[Numbers, Numbers]:
+    """Bound / attack and attack / bound, where there is a bound and the attack moved anything."""
+    moved = ~np.isnan(bound) & (attack > 0)
+    with np.errstate(divide="ignore"):
+        return bound[moved] / attack[moved], attack[moved] / bound[moved]
+
+
+def _attacked(cell: Cell) -> dict[str, str]:
+    """The attacks that were made, and whose maps they attacked."""
+    pairs = long(cell.rows, "attacks").select(["attack", "subject"]).to_pylist()
+    found = {each["attack"]: each["subject"] or YOURS for each in reversed(pairs)}
+    return {name: found[name] for name in cell.attacks}
+
+
+def _attack(cell: Cell, name: str, subject: str) -> AttackSummary:
     means = [
         float(np.mean([repeat["deviation"] for repeat in repeats]))
         for repeats in cell.repeats(name)
         if repeats
     ]
     return replace(
-        _of(name, lambda field: cell.attack(name, field)),
+        _of(name, lambda field: cell.attack(name, field), subject),
         mean_of_means=_mean(np.array(means)),
         seconds=float(_known(cell.attack(name, "seconds")).sum()),
     )
 
 
-def _strongest(cell: Cell) -> AttackSummary:
-    return _of("best", cell.strongest)
-
-
-def _of(name: str, column: Callable[[str], Numbers]) -> AttackSummary:
+def _of(name: str, column: Callable[[str], Numbers], subject: str) -> AttackSummary:
     deviation, angles = _known(column("deviation")), _known(column("degrees"))
     defined = angles[angles < _UNDEFINED]
     return AttackSummary(
@@ -228,6 +319,7 @@ def _of(name: str, column: Callable[[str], Numbers]) -> AttackSummary:
         kendall=_mean(_known(column("kendall"))),
         topk=_mean(_known(column("topk"))),
         seconds=None,
+        subject=subject,
     )
 
 
@@ -258,12 +350,28 @@ def _plain(value: Any) -> Any:
 
 
 def totals(summaries: Sequence[Summary]) -> dict[str, ExceededShare | None]:
-    """Of each claim how many bounds were exceeded over all attributions and balls."""
+    """Of each claim how many bounds were exceeded over all attributions and balls.
+
+    With a smooth copy a bound counts if an attack exceeded it on what it speaks of or on the
+    user's own network: a network must not pass by what holds for its copy.
+    """
+    return _added(summaries, lambda claim: claim.either)
+
+
+def yours_totals(summaries: Sequence[Summary]) -> dict[str, ExceededShare | None]:
+    """The same by attacks on the user's own network only; None without a smooth copy."""
+    return _added(summaries, lambda claim: claim.yours)
+
+
+def _added(
+    summaries: Sequence[Summary], read: Callable[[ClaimSummary], ExceededShare | None]
+) -> dict[str, ExceededShare | None]:
     counts: dict[str, tuple[int, int]] = {}
     for summary in summaries:
         for name, claim in summary.claims.items():
             exceeded, n = counts.get(name, (0, 0))
-            if claim.exceeded is not None:
-                exceeded, n = exceeded + claim.exceeded.count, n + claim.exceeded.n
+            share = read(claim)
+            if share is not None:
+                exceeded, n = exceeded + share.count, n + share.n
             counts[name] = (exceeded, n)
     return {name: ExceededShare.of(*both) for name, both in counts.items()}

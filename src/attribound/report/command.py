@@ -59,7 +59,7 @@ def short_settings(manifest: Manifest) -> dict[str, Any]:
 
 def _open(settings: AuditSettings) -> AuditSettings:
     """Settings that :func:`complete` makes these, with as much as possible left to the protocol."""
-    for name in ("claims", "attacks", "value_range"):
+    for name in ("claims", "attacks", "own_attacks", "value_range"):
         fewer: dict[str, Any] = {name: None}
         shorter = replace(settings, **fewer)
         if complete(shorter) == complete(settings):

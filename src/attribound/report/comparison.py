@@ -14,8 +14,10 @@ from rich.text import Text
 from scipy import stats
 
 from attribound.auditing import Cell, Run, cells
+from attribound.auditing.rows import COPY, YOURS
 from attribound.basics.errors import InputError
 from attribound.report.groups import Numbers, records
+from attribound.report.subjects import copy_of, network
 from attribound.report.summary_table import number
 
 _LEVEL = 0.95
@@ -112,6 +114,10 @@ def compare(runs: Sequence[Run]) -> Comparison:
     Samples that failed in a run, angles that are undefined and infinite bounds are left
     out, of both runs if paired.
 
+    If a smooth copy stood for a network in one of two runs, every number names its network, and
+    only those of networks of the same kind are compared: bounds of a copy never with bounds of
+    the network itself.
+
     Raises:
         InputError: fewer than two runs, or nothing in common.
     """
@@ -137,8 +143,9 @@ def compare(runs: Sequence[Run]) -> Comparison:
         alone = len({*ours} ^ {*theirs})
         if alone:
             notes.append(f"{other.path}: {alone} settings are in one of the runs only")
+        copy = _copies(first, other)
         for key in common:
-            found += _differences(str(other.path), key, ours[key], theirs[key], paired)
+            found += _differences(str(other.path), key, (ours[key], theirs[key]), paired, copy)
     others = tuple(str(run.path) for run in runs[1:])
     return Comparison(str(first.path), others, tuple(found), tuple(notes))
 
@@ -155,10 +162,21 @@ def _listed(settings: dict[_Key, Cell]) -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
 
+def _copies(one: Run, two: Run) -> str | None:
+    """What the smooth copies of two runs are called together; None if neither has one."""
+    settings = one.manifest.settings, two.manifest.settings
+    names = [copy_of(each) for each in settings if each.get("smooth") is not None]
+    if len({*names}) < 2:
+        return names[0] if names else None
+    betas = " and ".join(f"{each['smooth']:g}" for each in settings)
+    return f"smooth copies, β = {betas}"
+
+
 def _differences(
-    run: str, key: _Key, mine: Cell, theirs: Cell, paired: bool
+    run: str, key: _Key, both_cells: tuple[Cell, Cell], paired: bool, copy: str | None
 ) -> list[RunDifference]:
-    a, b = _columns(mine), _columns(theirs)
+    mine, theirs = both_cells
+    a, b = _columns(mine, copy), _columns(theirs, copy)
     ours, other = (cell.rows["sample"].to_numpy() for cell in (mine, theirs))
     _, at_a, at_b = np.intersect1d(ours, other, assume_unique=True, return_indices=True)
     found = []
@@ -181,20 +199,38 @@ def _differences(
     return found
 
 
-def _columns(cell: Cell) -> dict[str, tuple[Numbers, bool]]:
-    """Numbers by name, and whether they are zeros and ones."""
+def _columns(cell: Cell, copy: str | None) -> dict[str, tuple[Numbers, bool]]:
+    """Numbers by name, and whether they are zeros and ones.
+
+    Where a smooth copy is in one of the runs, which are then called ``copy``, the names say of
+    which network they are.
+    """
+    bounded = COPY if cell.has_copy else YOURS
+    reads = {YOURS: cell.yours, COPY: cell.strongest} if cell.has_copy else {YOURS: cell.strongest}
+
+    def of(subject: str, word: str = "of") -> str:
+        return "" if copy is None else f" {word} {network(subject, copy)}"
+
     found = {
         "accuracy": (cell.numbers("correct"), True),
-        "|g|": (cell.numbers("attribution_norm"), False),
-        "attack": (cell.strongest("deviation"), False),
-        "attack °": (_limited(cell.strongest("degrees")), False),
-        "Kendall": (cell.strongest("kendall"), False),
-        "top-k": (cell.strongest("topk"), False),
+        f"|g|{of(bounded)}": (cell.numbers("attribution_norm"), False),
     }
+    for subject, read in reads.items():
+        on = of(subject, "on")
+        found[f"attack{on}"] = (read("deviation"), False)
+        found[f"attack{on} °"] = (_limited(read("degrees")), False)
+        found[f"Kendall{on}"] = (read("kendall"), False)
+        found[f"top-k{on}"] = (read("topk"), False)
     for claim in records(cell.claims):
-        found[claim.title] = (cell.bound(claim.name), False)
-        found[f"{claim.title} °"] = (_limited(cell.bound(claim.name, "degrees")), False)
-        found[f"{claim.title} exceeded"] = (cell.bound(claim.name, "exceeded"), True)
+        own = not cell.has_copy or cell.subjects(claim.name) == {YOURS}
+        subject = YOURS if own else COPY
+        title = f"{claim.title}{of(subject)}"
+        found[title] = (cell.bound(claim.name), False)
+        found[f"{title} °"] = (_limited(cell.bound(claim.name, "degrees")), False)
+        found[f"{title} exceeded"] = (cell.bound(claim.name, "exceeded"), True)
+        if subject == COPY:
+            name = f"{title} exceeded{of(YOURS, 'on')}"
+            found[name] = (cell.bound(claim.name, "yours_exceeded"), True)
     return found
 
 

@@ -9,16 +9,35 @@ from torch import Tensor
 
 from attribound.auditing.manifest import Manifest
 from attribound.balls import Ball
+from attribound.report.subjects import copy_of
+from attribound.results import YOURS
 from attribound.values import from_spec, spec_text
 
 
 def conditions(manifest: Manifest) -> list[str]:
     """What balls are limited to, notes on the model, and whether a smooth copy stands for it."""
-    smooth = manifest.settings.get("smooth")
     found = [ranges(manifest.settings), *map(str, manifest.model.get("notes") or ())]
-    if smooth is not None:
-        found.append(f"bounds and attacks are of a smooth copy, softplus with beta {smooth:g}")
+    if manifest.settings.get("smooth") is not None:
+        found.append(f"{YOURS} was attacked itself; what was bounded is {_copy(manifest)}")
     return found
+
+
+def _copy(manifest: Manifest) -> str:
+    """Which smooth copy, and how its beta was chosen."""
+    copy = f"{copy_of(manifest.settings)}, with softplus for its kinks"
+    chosen = manifest.model.get("smooth")
+    if not isinstance(chosen, Mapping) or not chosen.get("tried"):
+        return f"{copy} (β as it was set)"
+    tried = ", ".join(f"{each['beta']:g}: {each['degrees']:.1f}°" for each in chosen["tried"])
+    reason = (
+        "the smallest that is close enough to your network"
+        if chosen.get("close")
+        else "the largest: none was close enough to your network"
+    )
+    return (
+        f"{copy} (β chosen by auto, {reason}; median angle between the maps on "
+        f"{chosen.get('pilot')} samples at β = {tried})"
+    )
 
 
 def ranges(settings: Mapping[str, Any]) -> str:

@@ -8,7 +8,14 @@ from rich.text import Text
 
 from attribound.auditing import Run, summarise
 from attribound.report.conditions import conditions
-from attribound.report.summary_table import summary_table
+from attribound.report.subjects import copy_of
+from attribound.report.summary_table import (
+    ON_YOURS,
+    OWN,
+    WORST_ON_YOURS,
+    SummaryTable,
+    summary_table,
+)
 
 #: What fits a terminal of 80 characters; the page has the rest.
 _COLUMNS = {
@@ -20,27 +27,40 @@ _COLUMNS = {
     "exceeded": "exceeded",
     "Kendall": "Kendall",
 }
+#: The same with a smooth copy, where both networks must have their counts.
+_OF_BOTH = {
+    "deviation": "moved\nmean",
+    "angle °": "angle\n(°)",
+    "undefined": "unde-\nfined",
+    OWN: "exceeded on\nits subject",
+    ON_YOURS: "exceeded on\nyour network",
+    WORST_ON_YOURS: "at worst\nthere",
+}
 
 
 def console(run: Run) -> Table:
     """One table: attacks and every claim of each setting, and what attacks exceeded.
 
+    With a smooth copy every row names its network, bounds are held against attacks on both,
+    and lines below the table say how far the copy is from the network.
+
     Names are shown as they are: nothing in them is read as markup.
     """
-    found = summary_table(summarise(run.rows()))
+    found = summary_table(summarise(run.rows()), copy_of(run.manifest.settings))
+    columns = _OF_BOTH if ON_YOURS in found.header else _COLUMNS
     table = Table(
         box=SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
         title=Text(_title(run)),
         title_justify="left",
-        caption=Text("\n".join(_notes(run))),
+        caption=Text("\n".join(_notes(run, found))),
         caption_justify="left",
     )
     table.add_column(Text(found.header[0]), overflow="fold")
-    for title in _COLUMNS.values():
+    for title in columns.values():
         table.add_column(Text(title), justify="right", no_wrap=True)
-    places = [found.header.index(name) for name in _COLUMNS]
+    places = [found.header.index(name) for name in columns]
     for block in found.blocks:
         table.add_row(Text(block.title, style="bold"))
         for row in block.rows:
@@ -55,8 +75,9 @@ def _title(run: Run) -> str:
     return f"{run.path}: {model} on {manifest.samples} samples of {data}"
 
 
-def _notes(run: Run) -> list[str]:
+def _notes(run: Run, found: SummaryTable) -> list[str]:
     notes = conditions(run.manifest)
+    notes += [f"{block.title}: {block.note}" for block in found.blocks if block.note]
     if not run.finished:
         missing = len(run.missing())
         notes.append(f"not finished: {missing} of {run.manifest.batches} batches are missing")

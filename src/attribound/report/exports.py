@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pyarrow.parquet
 from attribound.auditing import Run, summarise
 from attribound.basics.errors import InputError
 from attribound.basics.whole_files import store_whole, storing
+from attribound.report.subjects import copy_of
 from attribound.report.summary_table import summary_table
 
 #: What a format has: contents of files, by what is added to the stem of the path.
@@ -29,7 +31,15 @@ def csv(run: Run) -> Files:
     Empty where there is no value. Repeats of attacks are no table: Parquet and JSON have them.
     """
     attacks = run.attacks().drop_columns(["repeats"])
-    return {"": _csv(run.samples()), "-bounds": _csv(run.bounds()), "-attacks": _csv(attacks)}
+    samples = _named(run) if run.manifest.settings.get("smooth") else run.samples()
+    return {"": _csv(samples), "-bounds": _csv(run.bounds()), "-attacks": _csv(attacks)}
+
+
+def _named(run: Run) -> pa.Table:
+    """The samples, where the strongest attack on a smooth copy is in columns ``copy_...``."""
+    samples = run.samples()
+    names = [re.sub("^strongest_", "copy_", name) for name in samples.column_names]
+    return samples.rename_columns(names)
 
 
 def _csv(table: pa.Table) -> bytes:
@@ -64,7 +74,7 @@ def as_json(run: Run) -> Files:
 
 def latex(run: Run) -> Files:
     """The table of the run for LaTeX with booktabs, names escaped."""
-    found = summary_table(summarise(run.rows()))
+    found = summary_table(summarise(run.rows()), copy_of(run.manifest.settings))
     width = len(found.header)
     lines = [
         r"% \usepackage{booktabs}",
@@ -78,6 +88,8 @@ def latex(run: Run) -> Files:
             rf"\multicolumn{{{width}}}{{l}}{{{escape_latex(block.title)}}} \\",
             *(" & ".join(escape_latex(text) for text in row) + r" \\" for row in block.rows),
         ]
+        if block.note:
+            lines.append(rf"\multicolumn{{{width}}}{{l}}{{{escape_latex(block.note)}}} \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
     return {"": ("\n".join(lines) + "\n").encode()}
 
@@ -91,6 +103,7 @@ _LATEX = {
     '"': r"\textquotedbl{}",
     "∞": r"$\infty$",
     "ε": r"$\varepsilon$",
+    "β": r"$\beta$",
     "°": r"$^\circ$",
     **{character: rf"\{character}" for character in "&%$#_{}"},
 }

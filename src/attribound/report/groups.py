@@ -12,7 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from attribound.auditing import Cell, cells
+from attribound.auditing.rows import COPY, YOURS
 from attribound.bounding.first_order.sensitivity import RANGE_CERTIFICATE
+from attribound.report.subjects import network
 from attribound.results import Claim, claims
 
 Numbers = NDArray[np.float64]
@@ -71,8 +73,28 @@ class Group:
         return self.by_radius(lambda cell: cell.bound(claim.name, field))
 
     def attacks(self, field: str = "deviation") -> dict[float, Numbers]:
-        """A field of the strongest attacks at every radius."""
+        """A field of the strongest attacks on what was bounded at every radius."""
         return self.by_radius(lambda cell: cell.strongest(field))
+
+    def yours(self, field: str = "deviation") -> dict[float, Numbers]:
+        """A field of the strongest attacks on the user's own network at every radius."""
+        return self.by_radius(lambda cell: cell.yours(field))
+
+    @cached_property
+    def has_copy(self) -> bool:
+        """Whether a smooth copy stood for the user's network."""
+        return any(cell.has_copy for cell in self.cells)
+
+    def subject(self, claim: Claim) -> str:
+        """Of which network the bounds under a claim speak: of yours only if all do."""
+        found = {subject for cell in self.cells for subject in cell.subjects(claim.name)}
+        return COPY if self.has_copy and found != {YOURS} else YOURS
+
+    def title_of(self, claim: Claim, copy: str) -> str:
+        """What a claim is called, with its network if there is more than one."""
+        if not self.has_copy:
+            return claim.title
+        return f"{claim.title}, of {network(self.subject(claim), copy)}"
 
     def constant(self, column: str) -> Numbers:
         """A column that is the same at every radius, aligned with ``samples``."""

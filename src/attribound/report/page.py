@@ -20,9 +20,10 @@ from attribound.report.gallery import Exhibit, gallery
 from attribound.report.groups import Group, groups, records
 from attribound.report.page_data import page_data, script_json
 from attribound.report.radius import between
+from attribound.report.subjects import copy_of
 from attribound.report.summary_table import summary_table
 from attribound.report.verdict import verdict
-from attribound.results import ATTAINED
+from attribound.results import ATTAINED, YOURS
 from attribound.values import spec_text
 
 _PURPOSE = "a report as a page"
@@ -54,6 +55,8 @@ def render(run: Run) -> str:
     classes = [str(name) for name in manifest.data.get("classes") or ()]
     cards = gallery(found, run.maps(), classes)
     script, plotly = _asset("radius.js") + _asset("page.js"), _plotly()
+    copy = copy_of(manifest.settings)
+    both = any(group.has_copy for group in found)
     missing = manifest.samples - sum(manifest.size(number) for number in run.done())
     jinja = package("jinja2", extra="audit", purpose=_PURPOSE)
     safe = package("markupsafe", extra="audit", purpose=_PURPOSE).Markup
@@ -64,19 +67,20 @@ def render(run: Run) -> str:
         title=f"Attributions of {manifest.model.get('name', 'a model')} under attack",
         subtitle=_subtitle(run),
         policy=_policy([plotly, script]),
-        verdict=verdict(found, missing),
-        table=summary_table(summarise(rows)),
+        verdict=verdict(found, missing, copy),
+        table=summary_table(summarise(rows), copy),
+        networks=[YOURS, copy] if both else [],
         groups=found,
         between=" ".join(between(found)),
-        cards=_blocks(cards, found),
-        gallery_note=_gallery_note(run),
+        cards=_blocks(cards, found, copy),
+        gallery_note=_gallery_note(run, copy if both else None),
         claims=_claims(found),
         command=_command(run),
         settings=_settings(run),
         footer=f"Written by attribound {manifest.versions.get('attribound', '')}.",
         # The only parts that are not escaped: our own files, and JSON made safe for scripts.
         css=safe(_asset("page.css")),
-        data=safe(script_json(page_data(found, classes))),
+        data=safe(script_json(page_data(found, classes, copy=copy))),
         plotly=safe(plotly),
         script=safe(script),
     )
@@ -91,17 +95,19 @@ def _subtitle(run: Run) -> str:
     return "; ".join([begun, *conditions(manifest)])
 
 
-def _gallery_note(run: Run) -> str:
+def _gallery_note(run: Run, copy: str | None) -> str:
     kept = run.manifest.settings.get("maps")
-    note = "Chosen at the largest radius among the samples whose maps were stored"
+    whose = "" if copy is None else f"Maps and attacks are of what was bounded: {copy}. "
+    note = f"{whose}Chosen at the largest radius among the samples whose maps were stored"
     return f"{note} (maps = {kept})." if kept else f"{note}."
 
 
-def _blocks(cards: Sequence[Exhibit], found: Sequence[Group]) -> list[dict[str, Any]]:
+def _blocks(cards: Sequence[Exhibit], found: Sequence[Group], copy: str) -> list[dict[str, Any]]:
     blocks = []
     for number, members in groupby(cards, key=lambda card: card.group):
         chosen = [*members]
-        title = f"{found[number].title}, ε = {chosen[0].epsilon:g}"
+        whose = f": {copy}" if found[number].has_copy else ""
+        title = f"{found[number].title}, ε = {chosen[0].epsilon:g}{whose}"
         blocks.append({"group": number, "title": title, "cards": chosen})
     return blocks
 

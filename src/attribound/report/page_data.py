@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attribound.auditing.rows import COPY, YOURS
 from attribound.report.gallery import class_name
 from attribound.report.groups import Group, Numbers, records
+from attribound.report.subjects import A_COPY, network
 
 #: Rows the page holds at most, over all settings: some 100 bytes each.
 ROWS = 4000
 _DIGITS = 7
 
 
-def page_data(groups: Sequence[Group], classes: Sequence[str], rows: int = ROWS) -> dict[str, Any]:
+def page_data(
+    groups: Sequence[Group], classes: Sequence[str], rows: int = ROWS, copy: str = A_COPY
+) -> dict[str, Any]:
     """Everything the scripts of the page need, as JSON knows it.
+
+    ``networks`` names those that were attacked: the user's own, and a smooth copy if there is
+    one, which is called ``copy``. What is known of each is under ``yours`` and ``copy``.
 
     Of a run with more than ``rows`` rows, evenly spread samples are taken; the page says so.
     """
@@ -40,8 +47,13 @@ def page_data(groups: Sequence[Group], classes: Sequence[str], rows: int = ROWS)
         },
         # Those that occur: some data sets have thousands.
         "classes": {label: class_name(label, classes) for label in labels if label is not None},
+        "networks": {subject: network(subject, copy) for subject in _subjects(groups)},
         "groups": found,
     }
+
+
+def _subjects(groups: Sequence[Group]) -> tuple[str, ...]:
+    return (YOURS, COPY) if any(group.has_copy for group in groups) else (YOURS,)
 
 
 def _group(group: Group, most: int) -> dict[str, Any]:
@@ -55,23 +67,50 @@ def _group(group: Group, most: int) -> dict[str, Any]:
         "predictions": _whole(group.constant("prediction")[chosen]),
         "norms": _numbers(group.constant("attribution_norm")[chosen]),
         "epsilons": [*group.epsilons],
+        "subjects": {claim.name: group.subject(claim) for claim in group.claims},
         "attacks": {
-            field: [_numbers(values[chosen]) for values in group.attacks(field).values()]
-            for field in ("deviation", "degrees")
+            subject: {
+                field: [_numbers(values[chosen]) for values in read(field).values()]
+                for field in ("deviation", "degrees")
+            }
+            for subject, read in _attacks(group).items()
         },
         "bounds": {
             claim.name: [_numbers(values[chosen]) for values in group.bounds(claim).values()]
             for claim in group.claims
         },
-        # By position in ``samples``: rounded numbers must not decide what was exceeded.
-        "exceeded": {
+        # The norms are of what was bounded: a claim about another network brings its angles.
+        "angles": {
             claim.name: [
-                np.flatnonzero(np.nan_to_num(flags[chosen])).tolist()
-                for flags in group.bounds(claim, "exceeded").values()
+                _numbers(values[chosen]) for values in group.bounds(claim, "degrees").values()
             ]
             for claim in group.claims
+            if group.has_copy and group.subject(claim) == YOURS
+        },
+        # By position in ``samples``: rounded numbers must not decide what was exceeded.
+        "exceeded": {
+            subject: {
+                claim.name: [
+                    np.flatnonzero(np.nan_to_num(flags[chosen])).tolist()
+                    for flags in group.bounds(claim, field).values()
+                ]
+                for claim in group.claims
+                if field == "yours_exceeded" or group.subject(claim) == subject
+            }
+            for subject, field in _flags(group).items()
         },
     }
+
+
+def _attacks(group: Group) -> dict[str, Callable[[str], dict[float, Numbers]]]:
+    """The strongest attacks by the network they were made on."""
+    return {YOURS: group.yours, COPY: group.attacks} if group.has_copy else {YOURS: group.attacks}
+
+
+def _flags(group: Group) -> dict[str, str]:
+    """The field of bounds that says whether an attack on a network exceeded them."""
+    both = {YOURS: "yours_exceeded", COPY: "exceeded"}
+    return both if group.has_copy else {YOURS: "exceeded"}
 
 
 def _spread(count: int, most: int) -> NDArray[np.int64]:

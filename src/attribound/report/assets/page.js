@@ -1,7 +1,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
-  const { degrees, boundAt, attackAt, show } = atRadius(data);
+  const { degrees, boundAt, anglesAt, attackAt, show } = atRadius(data);
 
   const known = (values) => values.filter((v) => !Number.isNaN(v));
   const mean = (values) => {
@@ -24,25 +24,48 @@
   const className = (label) =>
     label === null ? "unknown" : data.classes[label];
 
-  const state = { group: data.groups[0], epsilon: 0 };
+  // With a smooth copy there are two networks, and everything names the one it is about.
+  const both = data.networks.copy !== undefined;
+  const subjectsOf = (group) => Object.keys(group.attacks);
+  const state = { group: data.groups[0], epsilon: 0, network: "yours" };
 
-  const ATTACK = { title: "strongest attack", colour: "#888888", symbol: "x" };
+  const ATTACKS = {
+    yours: { title: "strongest attack", colour: both ? "#444444" : "#888888", symbol: both ? "star" : "x" },
+    copy: { title: "strongest attack", colour: "#888888", symbol: "x" },
+  };
+  if (both)
+    for (const subject of Object.keys(data.networks))
+      ATTACKS[subject].title += ` on ${data.networks[subject]}`;
+  const claimTitle = (group, claim) =>
+    data.claims[claim].title + (both ? `, of ${data.networks[group.subjects[claim]]}` : "");
 
   const rows = () => {
     const { group, epsilon } = state;
-    const attack = attackAt(group, "deviation", epsilon);
+    const exact = group.epsilons.indexOf(epsilon);
+    const attacks = subjectsOf(group).map((subject) => ({
+      subject,
+      ...ATTACKS[subject],
+      ...attackAt(group, subject, "deviation", epsilon),
+      angles: attackAt(group, subject, "degrees", epsilon)?.values,
+      exceeded: {},
+    }));
+    const count = (claim, values, attack) => {
+      if (!attack?.values || attack.values.every(Number.isNaN)) return NaN;
+      const flagged = group.exceeded[attack.subject][claim];
+      if (exact >= 0) return flagged ? flagged[exact].length : NaN;
+      return attack.values.filter((v, i) => v > values[i]).length;
+    };
     const found = Object.keys(group.bounds).map((claim) => {
       const bound = boundAt(group, claim, epsilon);
-      if (!bound) return { claim, ...data.claims[claim] };
-      const angles = bound.values.map((v, i) => degrees(v, group.norms[i]));
-      const exact = group.epsilons.indexOf(epsilon);
-      const exceeded =
-        exact >= 0 ? group.exceeded[claim][exact].length
-          : attack ? attack.values.filter((v, i) => v > bound.values[i]).length : NaN;
-      return { claim, ...data.claims[claim], ...bound, angles, exceeded };
+      const subject = group.subjects[claim];
+      const named = { claim, subject, ...data.claims[claim], title: claimTitle(group, claim) };
+      if (!bound) return named;
+      const angles = anglesAt(group, claim, epsilon, bound.values);
+      const exceeded = {};
+      for (const attack of attacks) exceeded[attack.subject] = count(claim, bound.values, attack);
+      return { ...named, ...bound, angles, exceeded };
     });
-    const angles = attackAt(group, "degrees", epsilon)?.values;
-    return { bounds: found, attack: { ...ATTACK, ...attack, angles, exceeded: NaN } };
+    return { bounds: found, attacks };
   };
 
   const fillTable = (found) => {
@@ -50,28 +73,30 @@
     body.replaceChildren();
     const total = known(state.group.norms).length;
     const exact = state.group.epsilons.includes(state.epsilon);
-    for (const row of [...found.bounds, found.attack]) {
+    for (const row of [...found.bounds, ...found.attacks]) {
       const line = body.insertRow();
-      line.dataset.claim = row.claim ?? "attack";
+      line.dataset.claim = row.claim ?? (row.subject === "copy" ? "attack on the copy" : "attack");
+      line.dataset.subject = row.subject;
       const head = document.createElement("th");
       head.scope = "row";
       head.textContent = row.title;
       line.append(head);
       const have = row.values !== undefined;
+      const counts = both ? [row.exceeded?.[row.subject], row.exceeded?.yours] : [row.exceeded?.yours];
       const cells = have
         ? [
             show(mean(row.values)),
             show(largest(row.values)),
             show(mean(row.angles.filter((v) => v < 180))),
             `${row.angles.filter((v) => v === 180).length} of ${total}`,
-            Number.isNaN(row.exceeded) ? "-" : `${exact ? "" : "at least "}${row.exceeded} of ${total}`,
+            ...counts.map((n) => (n >= 0 ? `${exact ? "" : "at least "}${n} of ${total}` : "-")),
             row.from,
           ]
-        : ["-", "-", "-", "-", "-", "not known at this radius"];
+        : ["-", "-", "-", "-", ...counts.map(() => "-"), "not known at this radius"];
       cells.forEach((text, i) => {
         const cell = line.insertCell();
         cell.textContent = text;
-        if (i === 4 && row.exceeded > 0) cell.className = "exceeded";
+        if (counts[i - 4] > 0) cell.className = "exceeded";
       });
     }
     const { group } = state;
@@ -102,10 +127,15 @@
   const config = { responsive: true, displaylogo: false, displayModeBar: false };
   const title = (text) => ({ title: { text } });
 
+  // What is said of the network itself is not held against attacks on its copy.
+  const held = (found) =>
+    found.bounds.filter((row) => row.values && (state.network === "yours" || row.subject === state.network));
+  const attackName = () => (both ? `attack on ${data.networks[state.network]}` : "attack");
+
   const drawScatter = (found, attack) => {
     const { group } = state;
     const kind = byId("log").checked ? "log" : "linear";
-    const bounds = found.bounds.filter((row) => row.values);
+    const bounds = held(found);
     const traces = bounds.map((row) => ({
       type: "scatter",
       mode: "markers",
@@ -117,7 +147,7 @@
         `sample ${sample}, class ${plain(className(group.labels[i]))}` +
         (group.predictions[i] === group.labels[i] ? "" : ` (predicted ${plain(className(group.predictions[i]))})`) +
         `<br>${plain(row.title)} bound ${show(row.values[i])}, angle ${show(row.angles[i])}°` +
-        `<br>attack ${show(attack[i])}<br>norm of the attribution ${show(group.norms[i])}`),
+        `<br>${plain(attackName())} ${show(attack[i])}<br>norm of the attribution ${show(group.norms[i])}`),
       hovertemplate: "%{text}<extra></extra>",
     }));
     const all = known([...attack, ...bounds.flatMap((row) => row.values)]).filter(
@@ -130,12 +160,12 @@
     const ticks = kind === "log" ? { dtick: "D2" } : {};
     Plotly.react("scatter", traces, layout({
       xaxis: { ...title("bound"), type: kind, ...ticks },
-      yaxis: { ...title("attack"), type: kind, ...ticks },
+      yaxis: { ...title(attackName()), type: kind, ...ticks },
     }), config);
   };
 
   const drawGaps = (found, attack) => {
-    const bounds = found.bounds.filter((row) => row.values);
+    const bounds = held(found);
     const gaps = bounds.map((row) =>
       row.values.map((v, i) => (Number.isFinite(v) ? 1 - attack[i] / v : NaN)).filter(Number.isFinite));
     const all = gaps.flat();
@@ -153,7 +183,7 @@
     }));
     Plotly.react("gaps", traces, layout({
       barmode: "overlay",
-      xaxis: title("1 − attack / bound"),
+      xaxis: title(`1 − ${attackName()} / bound`),
       yaxis: title("samples"),
       shapes: [{ type: "line", x0: 0, x1: 0, yref: "paper", y0: 0, y1: 1, line: { color: "#888888", dash: "dash" } }],
     }), config);
@@ -165,8 +195,12 @@
     const last = Number(byId("epsilon").max);
     const traces = [];
     for (const claim of Object.keys(group.bounds)) {
-      const { title: name, moves, colour: color, symbol } = data.claims[claim];
-      const at = (epsilon) => of(boundAt(group, claim, epsilon).values.map((v, i) => [v, group.norms[i]]), false);
+      const { moves, colour: color, symbol } = data.claims[claim];
+      const name = claimTitle(group, claim);
+      const at = (epsilon) => {
+        const { values } = boundAt(group, claim, epsilon);
+        return of(of.angle ? anglesAt(group, claim, epsilon, values) : values);
+      };
       const dots = group.epsilons.map(at);
       const line = { type: "scatter", mode: "lines", legendgroup: claim, showlegend: false, hoverinfo: "skip" };
       if (moves === "scaled") {
@@ -179,22 +213,23 @@
         x: group.epsilons, y: dots, marker: { color, symbol, size: 9 },
       });
     }
-    const attack = group.epsilons.map((_, k) =>
-      of(group.attacks[of.angle ? "degrees" : "deviation"][k].map((v) => [v, NaN]), true));
-    const { title: name, colour: color, symbol } = ATTACK;
-    traces.push({
-      type: "scatter", mode: "lines", legendgroup: " attack", showlegend: false, hoverinfo: "skip",
-      x: [...group.epsilons, last], y: [...attack, attack[attack.length - 1]], line: { color, shape: "hv" },
-    });
-    traces.push({
-      type: "scatter", mode: "markers", name, legendgroup: " attack",
-      x: group.epsilons, y: attack, marker: { color, symbol, size: 9 },
-    });
+    for (const subject of subjectsOf(group)) {
+      const attack = group.attacks[subject][of.angle ? "degrees" : "deviation"].map((values) => of(values));
+      const { title: name, colour: color, symbol } = ATTACKS[subject];
+      const legendgroup = ` attack ${subject}`;
+      traces.push({
+        type: "scatter", mode: "lines", legendgroup, showlegend: false, hoverinfo: "skip",
+        x: [...group.epsilons, last], y: [...attack, attack[attack.length - 1]], line: { color, shape: "hv" },
+      });
+      traces.push({
+        type: "scatter", mode: "markers", name: plain(name), legendgroup,
+        x: group.epsilons, y: attack, marker: { color, symbol, size: 9 },
+      });
+    }
     return traces;
   };
-  const meanOf = Object.assign((pairs) => mean(pairs.map(([v]) => v)), { angle: false });
-  const angleOf = Object.assign(
-    (pairs, attained) => median(pairs.map(([v, norm]) => (attained ? v : degrees(v, norm)))), { angle: true });
+  const meanOf = Object.assign((values) => mean(values), { angle: false });
+  const angleOf = Object.assign((values) => median(values), { angle: true });
   const drawCurves = () => {
     const marker = { type: "line", x0: state.epsilon, x1: state.epsilon, yref: "paper", y0: 0, y1: 1, line: { color: "#888888", dash: "dash" } };
     const range = [0, Number(byId("epsilon").max)];
@@ -206,7 +241,10 @@
   const draw = () => {
     const found = rows();
     fillTable(found);
-    const attack = found.attack.values ?? state.group.samples.map(() => NaN);
+    const attack = found.attacks.find((row) => row.subject === state.network)?.values
+      ?? state.group.samples.map(() => NaN);
+    for (const place of document.querySelectorAll(".attacked"))
+      place.textContent = data.networks[state.network];
     drawScatter(found, attack);
     drawGaps(found, attack);
     drawCurves();
@@ -239,9 +277,14 @@
     setEpsilon(group.epsilons[group.epsilons.length - 1]);
   };
 
-  const positive = data.groups.every((group) => group.attacks.deviation.flat().every((v) => !(v <= 0)));
+  const positive = data.groups.every((group) =>
+    Object.values(group.attacks).every(({ deviation }) => deviation.flat().every((v) => !(v <= 0))));
   byId("log").checked = positive;
   byId("log").addEventListener("change", draw);
+  byId("network")?.addEventListener("change", (event) => {
+    state.network = event.target.value;
+    draw();
+  });
   byId("group").addEventListener("change", (event) => setGroup(Number(event.target.value)));
   byId("epsilon").addEventListener("input", (event) => setEpsilon(Number(event.target.value)));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

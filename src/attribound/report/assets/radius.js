@@ -4,7 +4,7 @@ const atRadius = (data) => {
   const number = (value) => (value === "inf" ? Infinity : value === null ? NaN : value);
   for (const group of data.groups) {
     group.norms = group.norms.map(number);
-    for (const kind of [group.bounds, group.attacks])
+    for (const kind of [group.bounds, group.angles, ...Object.values(group.attacks)])
       for (const name of Object.keys(kind))
         kind[name] = kind[name].map((values) => values.map(number));
   }
@@ -42,16 +42,25 @@ const atRadius = (data) => {
       return { values: columns[larger], from: `ε = ${show(group.epsilons[larger])}` };
     return null;
   };
-  const attackAt = (group, name, epsilon) => {
+  // Angles of a bound: in closed form from the norms, which are of what was bounded; a claim about
+  // another network has them where they were measured.
+  const anglesAt = (group, claim, epsilon, values) => {
+    const measured = group.angles[claim];
+    if (!measured) return values.map((v, i) => degrees(v, group.norms[i]));
+    const exact = group.epsilons.indexOf(epsilon);
+    return exact >= 0 ? measured[exact] : values.map(() => NaN);
+  };
+  // ``subject`` is the network that was attacked.
+  const attackAt = (group, subject, name, epsilon) => {
     const known = group.epsilons.filter((radius) => radius <= epsilon).length;
     if (!known) return null;
     const values = group.samples.map((_, i) => {
-      const found = group.attacks[name].slice(0, known).map((v) => v[i]).filter((v) => !Number.isNaN(v));
+      const found = group.attacks[subject][name].slice(0, known).map((v) => v[i]).filter((v) => !Number.isNaN(v));
       return found.length ? Math.max(...found) : NaN;
     });
     const last = group.epsilons[known - 1];
     return { values, from: last === epsilon ? "measured" : `ε ≤ ${show(last)}` };
   };
 
-  return { degrees, boundAt, attackAt, show };
+  return { degrees, boundAt, anglesAt, attackAt, show };
 };
