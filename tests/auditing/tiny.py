@@ -43,3 +43,10 @@ def nan_for_some() -> nn.Module:
     examples = load("digits")
     own = chosen(len(examples), 6, 0)
     return NaNFor(examples.read(own)[2])
+
+
+def kinked() -> nn.Module:
+    """A small network with ReLU, which has no bounds of its own."""
+    torch.manual_seed(0)
+    layers = nn.Flatten(), nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10)
+    return nn.Sequential(*layers).eval()

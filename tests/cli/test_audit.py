@@ -214,6 +214,25 @@ class TestSettings:
         assert not (tmp_path / "run").exists()
 
 
+class TestNetworksWithKinks:
+    def test_refused_with_what_to_do_and_audited_with_a_copy(self, tmp_path: Path) -> None:
+        kinked = [each if "tiny" not in each else "--model=auditing.tiny:kinked" for each in SMALL]
+        refused = run(*kinked, *HERE, f"--out={tmp_path / 'no'}")
+        assert refused.exit_code == 2
+        assert "--smooth auto" in refused.stderr
+        result = run(*kinked, *HERE, f"--out={tmp_path / 'run'}", "--smooth=auto")
+        assert result.exit_code == 0, result.stderr
+        found = Run.open(tmp_path / "run")
+        assert isinstance(found.manifest.settings["smooth"], float)
+        assert {each["subject"] for each in found.attacks().to_pylist()} == {"yours", "copy"}
+        number = run(*kinked, *HERE, f"--out={tmp_path / 'n'}", "--smooth=30", "--quiet")
+        assert number.exit_code == 0, number.stderr
+        assert Run.open(tmp_path / "n").manifest.settings["smooth"] == 30
+        wrong = run(*kinked, *HERE, f"--out={tmp_path / 'w'}", "--smooth=much")
+        assert wrong.exit_code == 2
+        assert "smooth" in wrong.stderr
+
+
 class TestExitCodes:
     def test_an_exceeded_claim_counts_only_if_asked_for(self, finished: Path) -> None:
         exceeded = sum(Run.open(finished).bounds()["exceeded"].to_pylist())

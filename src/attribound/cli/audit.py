@@ -20,9 +20,9 @@ from attribound.auditing.audit import audit as run_audit
 from attribound.auditing.engines import Engine, LocalEngine, RayEngine
 from attribound.auditing.manifest import Manifest
 from attribound.auditing.store import Run, is_run
-from attribound.auditing.summary import Summary
+from attribound.auditing.summary import Summary, yours_totals
 from attribound.basics.errors import InputError
-from attribound.basics.toml_files import read_toml
+from attribound.basics.toml_files import read_toml, toml_value
 from attribound.basics.whole_files import StorageError
 from attribound.report import console as table_of
 from attribound.results import claim_named, claims
@@ -77,7 +77,8 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         str | None, typer.Option(help=f"{', '.join(names(Protocol))}, or MODULE:CLASS.")
     ] = None,
     smooth: Annotated[
-        float | None, typer.Option(help="Beta of the smooth copy of a ReLU network.")
+        str | None,
+        typer.Option(help="For ReLU networks: auto, or the beta of the smooth copy."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of samples and attacks.")] = None,
     config: Annotated[
@@ -104,7 +105,10 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
     gpus: Annotated[float, typer.Option(help="Of each Ray worker.")] = 0,
     fail_on: Annotated[
         list[str] | None,
-        typer.Option(help="Exit code 1 if an attack exceeded this claim."),
+        typer.Option(
+            help="Exit code 1 if an attack exceeded this claim; with --smooth, on the copy or on "
+            "your network."
+        ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[
@@ -130,7 +134,7 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         "claims": _values(claim),
         "attacks": _values(attack),
         "protocol": protocol,
-        "smooth": smooth,
+        "smooth": smooth and toml_value(smooth),
         "seed": seed,
     }
     document |= {name: value for name, value in given.items() if value is not None}
@@ -264,13 +268,16 @@ def _how_to_resume(folder: Path) -> str:
 
 def _report(run: Run, summaries: list[Summary], *, quiet: bool, as_json: bool) -> None:
     if as_json:
-        shares = totals(summaries)
+        shares, yours = totals(summaries), yours_totals(summaries)
         found = {
             "run": str(run.path),
             "finished": run.finished,
             "samples": run.manifest.samples,
             "errors": sum(summary.errors for summary in summaries),
+            "smooth": run.manifest.settings.get("smooth"),
+            # With a smooth copy: on the copy or on the network itself, and on that alone.
             "exceeded": {name: share and vars(share) for name, share in shares.items()},
+            "yours_exceeded": {name: share and vars(share) for name, share in yours.items()},
             "settings": [summary.record() for summary in summaries],
         }
         typer.echo(json.dumps(found, indent=1, allow_nan=False))
