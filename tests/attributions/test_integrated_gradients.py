@@ -163,6 +163,50 @@ def test_completeness_gap_shrinks_with_steps(network, quadrature) -> None:
     assert 0 < fine < coarse / 6
 
 
+@pytest.mark.parametrize("multiply", [True, False])
+@pytest.mark.parametrize("baseline", ["number", "each"])
+def test_steps_are_doubled_until_the_scores_add_up(multiply, baseline) -> None:
+    """x^5 from 0: n right-hand nodes miss it by about 2.5 / n; 5 % takes 64 of 2, 4, 8 ..."""
+    model = cases.Functional(lambda x: torch.stack([x.sum(1) ** 5, -x.sum(1)], 1))
+    x = torch.tensor([[1.0], [2.0], [0.0]]).double()
+    base = 0.0 if baseline == "number" else torch.zeros_like(x)
+    target = torch.tensor([0, 1, 0])
+    wanted = {1: [64, 0, 0], 2: [64, 0, 0], 32: [64, 0, 0], 64: [0, 0, 0]}
+    for steps, needed in wanted.items():
+        ig = ab.IntegratedGradients(model, steps, base, multiply_by_inputs=multiply)
+        assert ig.steps_needed(x, target, ig(x, target)).tolist() == needed
+    fine = ab.IntegratedGradients(model, 3, base, "gauss_legendre", multiply_by_inputs=multiply)
+    assert not fine.steps_needed(x, target, fine(x, target)).any()
+
+
+def test_no_number_of_steps_is_named_where_none_was_enough() -> None:
+    """A step that is nowhere near smooth: its slope is never met by a node."""
+    model = cases.Functional(lambda x: torch.sigmoid(1e5 * (x - 1 / 3)) @ torch.ones(1, 2).double())
+    x = torch.ones(2, 1).double()
+    target = torch.zeros(2, dtype=torch.long)
+    ig = ab.IntegratedGradients(model, 1)
+    assert ig.steps_needed(x, target, ig(x, target)).tolist() == [-1, -1]
+    many = ab.IntegratedGradients(model, 801)
+    assert many.steps_needed(x, target, many(x, target)).tolist() == [-1, -1]
+
+
+def test_rounding_is_no_gap() -> None:
+    """Scores that cancel in a sum of float32 are complete though nothing is left of them."""
+    model = cases.Functional(lambda x: torch.stack([x @ ONES, -(x @ ONES)], 1))
+    x = torch.cat([torch.full((1, 500), 0.1), torch.full((1, 500), -0.1)], 1)
+    ig = ab.IntegratedGradients(model, 3)
+    assert not ig.steps_needed(x, torch.zeros(1, dtype=torch.long), ig(x)).any()
+
+
+ONES = torch.linspace(1, 1 + 1e-5, 1000)
+
+
+def test_others_have_no_steps_to_count() -> None:
+    model, x = cases.tabular()
+    saliency = ab.Saliency(model)
+    assert saliency.steps_needed(x, saliency.targets(x), saliency(x)) is None
+
+
 def test_targets() -> None:
     """The predicted class unless given, as a number or one per example."""
     model, x = cases.tabular()

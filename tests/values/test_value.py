@@ -100,7 +100,7 @@ UNUSUAL: dict[str, Value] = {
     "random": RandomPerturbation(4),
     "calibrated": ab.Calibrated("some/folder"),
     "first_order": ab.FirstOrder(ab.SpectralSolver(0.5), None, True, 2**20),
-    "split_conformal": ab.SplitConformal(PGD(steps=1), 0.25, ab.MeanValue(shells=1), True),
+    "split_conformal": ab.SplitConformal(PGD(steps=1), 0.25, ab.MeanValue(shells=1), True, "copy"),
     "certified": ab.Certified(2**20, 5),
     "mean_value": ab.MeanValue(2, 1, 3, None, ab.FirstOrder(dense=False), 4),
 }

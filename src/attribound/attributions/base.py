@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +50,8 @@ class Attribution(Value, ABC):
     """
 
     points: int = 1
+    #: Whether :meth:`of` makes it that of another network; not so of a function with one inside.
+    follows_model: ClassVar[bool] = True
 
     @classmethod
     def adopt(cls, thing: object) -> Value | None:
@@ -96,6 +98,14 @@ class Attribution(Value, ABC):
         """Attribution and Jacobian near points that were checked before: for inner loops."""
         with torch.no_grad():
             return self._linearize(x, target)
+
+    def steps_needed(self, x: Tensor, target: Tensor, scores: Tensor) -> Tensor | None:  # noqa: ARG002
+        """How many steps would do where its own, with these ``scores``, are too few: ``(batch,)``.
+
+        0 where they are enough, -1 where none that was tried is. None, as here, of what has no
+        steps to count.
+        """
+        return None
 
     @property
     def subject(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -28,6 +29,7 @@ class FunctionAttribution(AutogradAttribution):
     """
 
     fn: Callable[[Tensor, Tensor], Tensor] = field(kw_only=True)
+    follows_model: ClassVar[bool] = False
 
     def __init__(
         self,

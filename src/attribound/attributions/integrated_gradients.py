@@ -15,6 +15,10 @@ from attribound.basics.errors import InputError
 from attribound.networks.inputs import Target, check_inputs
 from attribound.values import register
 
+_COMPLETE = 0.05  # of the change in the logit: more is missing than a quadrature should miss
+_MOST_STEPS = 800  # that are tried
+_ROUNDINGS = 64  # of the sum of all scores: below that nothing is known to be missing
+
 
 @register("ig")
 @dataclass(frozen=True, eq=False)
@@ -65,12 +69,46 @@ class IntegratedGradients(ModelAttribution):
         """
         x = check_inputs(x)
         labels = self.targets(x, target)
-        scores = self(x, labels)
-        base = self._baseline(x)
-        total = scores if self.multiply_by_inputs else scores * (x - base)
+        return (self._total(x, self(x, labels)) - self._rise(x, labels)).abs()
+
+    def steps_needed(self, x: Tensor, target: Tensor, scores: Tensor) -> Tensor:
+        """How many steps would make the scores add up to within 5 % of the change in the logit.
+
+        0 where its own do. Where they do not, they are doubled up to 800; -1 where that is not
+        enough either.
+        """
         with torch.no_grad():
-            rise = self.classifier.logits(x) - self.classifier.logits(base)
-        return (total.flatten(1).sum(1) - rise.gather(1, labels.unsqueeze(1)).squeeze(1)).abs()
+            rise = self._rise(x, target)
+            lacking = self._missing(x, scores, rise)
+            needed = torch.where(lacking, -1, 0)
+            base, steps = self._baseline(x), 2 * self.steps
+            while lacking.any() and steps <= _MOST_STEPS:
+                rows = lacking.nonzero().flatten()
+                finer = replace(self, steps=steps, baseline=base[rows])
+                values = finer.revalue(x[rows], target[rows])
+                done = rows[~finer._missing(x[rows], values, rise[rows])]
+                needed[done] = steps
+                lacking[done] = False
+                steps *= 2
+        return needed
+
+    def _missing(self, x: Tensor, scores: Tensor, rise: Tensor) -> Tensor:
+        """Where the scores miss the change in the logit by more than 5 % and rounding."""
+        rounding = _ROUNDINGS * torch.finfo(x.dtype).eps * self._total(x, scores, absolute=True)
+        gap = (self._total(x, scores) - rise).abs()
+        return gap > _COMPLETE * rise.abs() + rounding
+
+    def _total(self, x: Tensor, scores: Tensor, *, absolute: bool = False) -> Tensor:
+        """What the scores of each example add up to."""
+        away = x - self._baseline(x)
+        terms = scores if self.multiply_by_inputs else scores * away
+        return (terms.abs() if absolute else terms).flatten(1).sum(1)
+
+    def _rise(self, x: Tensor, target: Tensor) -> Tensor:
+        """The change in the logit from the baseline to each example."""
+        with torch.no_grad():
+            rise = self.classifier.logits(x) - self.classifier.logits(self._baseline(x))
+        return rise.gather(1, target.unsqueeze(1)).squeeze(1)
 
     def _baseline(self, x: Tensor) -> Tensor:
         base = torch.as_tensor(self.baseline, dtype=x.dtype, device=x.device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow.compute as pc
 import torch
@@ -20,14 +21,18 @@ from attribound.basics.errors import InputError, ModelError
 from attribound.bounding.calibrated import Calibration, Provenance
 from attribound.bounding.calibrated.conformal import Group, check_alpha
 from attribound.bounding.calibrated.procedure import by_group, refuse_too_few, score
+from attribound.bounding.calibrated.provenance import Subject as Whose
 from attribound.bounding.calibrated.provenance import (
+    about,
+    check_subject,
     code_of,
     described,
     identify,
     installed_version,
+    recorded,
 )
 from attribound.bounding.method import Method
-from attribound.values import to_spec
+from attribound.values import name_of, to_spec
 
 
 @dataclass(frozen=True)
@@ -38,15 +43,19 @@ class FromRun:
         alpha: probability that a new sample is moved further than its calibrated bound.
         base: the claim whose bounds are scaled; the run must have it.
         by_class: a factor for every predicted class; takes as many samples of each.
+        subject: of a run with a smooth copy, whose deviations the bounds of the copy shall
+            withstand: those of your own network, or of the copy.
     """
 
     alpha: float = 0.05
     base: str = "first_order"
     by_class: bool = False
+    subject: Whose = "yours"
 
     def __post_init__(self) -> None:
-        """Refuse what is no probability."""
+        """Refuse what is no probability, and no subject."""
         object.__setattr__(self, "alpha", check_alpha(self.alpha))
+        check_subject(self.subject)
 
     def __call__(
         self, run: Run, model: nn.Module | None = None
@@ -55,7 +64,8 @@ class FromRun:
 
         The guarantee is about the furthest of the attacks of the run, on samples
         exchangeable with its samples, and bounds of the same effort: audit others of the
-        same data (``skip``) with the same protocol.
+        same data (``skip``) with the same protocol. With a smooth copy these are the attacks on
+        the network itself, among them all that was found on the copy.
 
         Args:
             run: finished, without a sample that failed.
@@ -67,7 +77,7 @@ class FromRun:
         """
         settings = read_settings(run.manifest.settings)
         base = self._base(settings)
-        _refuse_unattacked(settings)
+        _refuse_unattacked(settings, own=self.subject == "yours")
         _refuse_unfinished(run)
         subject = _subject(run, settings, model)
         balls = {(ball.name, ball.epsilon): ball for ball in settings.balls}
@@ -90,24 +100,35 @@ class FromRun:
         cell: Cell,
         settings: AuditSettings,
     ) -> Calibration:
+        attacked = about(attribution, self.subject)
+        whose, original = recorded(attribution, attacked)
         targets = cell.rows["target"].to_pylist()
         groups: list[Group] = targets if self.by_class else [None] * len(cell)
         refuse_too_few(groups, self.alpha)
+        reached = cell.yours if whose == "yours" else cell.strongest
         deviation, bound = (
-            torch.from_numpy(values)
-            for values in (cell.strongest("deviation"), cell.bound(self.base))
+            torch.from_numpy(values) for values in (reached("deviation"), cell.bound(self.base))
         )
         made = [each for each in settings.made_attacks.values() if each.applies(ball)]
-        attack = made[0] if len(made) == 1 else BestOf(*made)
+        attack = _together([to_spec(each, whole=True) for each in made])
+        if original is not None:
+            on_yours = [each for each in settings.made_own_attacks.values() if each.applies(ball)]
+            listed = [to_spec(each, whole=True) for each in on_yours]
+            # What was found on the copy was judged on the network, too.
+            found_on_copy = [{"kind": "transferred", "attack": attack}] if made else []
+            attack = _together([*listed, *found_on_copy])
+            made += on_yours
         provenance = Provenance(
             model=identify(attribution),
             attribution=described(attribution),
             ball=ball,
             target="predicted",
             base=base,
-            attack=to_spec(attack, whole=True),
-            code=code_of(attribution, ball, base, attack),
+            attack=attack,
+            code=code_of(attribution, ball, base, *made),
             version=installed_version(),
+            subject=whose,
+            original=original,
         )
         return Calibration(
             self.alpha, by_group(score(deviation, bound).tolist(), groups), provenance
@@ -127,8 +148,15 @@ class FromRun:
         return made[self.base]
 
 
-def _refuse_unattacked(settings: AuditSettings) -> None:
-    attacks = (settings.attacks or {}).values()
+def _together(attacks: list[Any]) -> Any:
+    """Several attacks, as plain data, as the one that is the furthest of them."""
+    return attacks[0] if len(attacks) == 1 else {"kind": name_of(BestOf), "attacks": attacks}
+
+
+def _refuse_unattacked(settings: AuditSettings, *, own: bool) -> None:
+    attacks = [*(settings.attacks or {}).values()]
+    if own:
+        attacks += (settings.own_attacks or {}).values()
     for ball in settings.balls:
         if not any(attack.applies(ball) for attack in attacks):
             raise InputError(

@@ -93,7 +93,9 @@ def bounds(
     x = check_inputs(x)
     check_ball(ball, x)
     labels = attribution.targets(x, target)
-    question = Question(attribution, x, ball, labels, tuple(attacked), methods)
+    question = Question(
+        attribution, x, ball, labels, tuple(attacked), methods, predicted=target is None
+    )
     made = {method.claim.name: question.bound(method) for method in methods}
     seconds = {method.claim.name: question.seconds[method] for method in methods}
     return Bounds(made, seconds)

@@ -82,6 +82,7 @@ class Question:
         target: labels ``(batch,)``.
         attacked: attacks on the same inputs that a bound may know of.
         wanted: the methods that are asked.
+        predicted: the labels were left open, and are what the network in question predicts.
         made: answers so far.
         seconds: time spent on each beyond what it shares with those before it.
     """
@@ -92,6 +93,7 @@ class Question:
     target: Tensor
     attacked: tuple[Attacked, ...] = ()
     wanted: tuple[Method, ...] = ()
+    predicted: bool = False
     made: dict[Method, Bound] = field(default_factory=dict)
     seconds: dict[Method, float] = field(default_factory=dict)
     _inside: float = 0.0

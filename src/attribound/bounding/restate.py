@@ -69,3 +69,14 @@ def restate(  # noqa: PLR0913 - everything that differs
         products=products,
         status=status,
     )
+
+
+def counted(bound: Bound, steps: Tensor | None) -> Bound:
+    """The bound with what is to be said of scores that do not add up for want of steps."""
+    if steps is None:
+        return bound
+    said = tuple(
+        (status & ~Status.INCOMPLETE) | (Status.INCOMPLETE if needed else Status.CONVERGED)
+        for status, needed in zip(bound.status, steps.tolist(), strict=True)
+    )
+    return replace(bound, status=said, steps_needed=steps)

@@ -135,6 +135,8 @@ class Status(enum.Flag):
     KINKED = enum.auto()
     MISCLASSIFIED = enum.auto()
     VACUOUS = enum.auto()
+    INCOMPLETE = enum.auto()
+    COPY_DISAGREES = enum.auto()
 
     def __str__(self) -> str:
         return "+".join(flag.label for flag in self.flags) or "converged"
@@ -168,4 +170,9 @@ _SENTENCES = {
     "void; leave target out to use the prediction.",
     Status.VACUOUS: "The certificate is not smaller than the attribution itself and says nothing "
     "useful; use a smaller ball, a smaller beta, or another claim.",
+    Status.INCOMPLETE: "The scores miss the change in the logit by more than 5 % of it: this "
+    "bounds a sum over too few steps, not the integral; use as many steps as steps_needed of the "
+    "bound says, or the quadrature gauss_legendre.",
+    Status.COPY_DISAGREES: "The smooth copy predicts another class than your network, whose class "
+    "is explained here; use a larger beta.",
 }

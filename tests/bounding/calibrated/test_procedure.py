@@ -178,6 +178,8 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         SplitConformal(alpha=5)
     with pytest.raises(ab.InputError, match="attack: expected an attack, got 'pgd'"):
         SplitConformal("pgd")
+    with pytest.raises(ab.InputError, match="subject: expected one of yours, copy, got None"):
+        SplitConformal(subject=None)
     with pytest.raises(ab.InputError, match="base: expected the method of a bound, got 'first_o"):
         SplitConformal(base="first_order")
 

@@ -24,6 +24,7 @@ CALIBRATION = Calibration(
         attack={"kind": "pgd", "loss": "kl — of TRADES"},
         code={"mine:Attack": "sha256:cd"},
         version="0.1.0",
+        original="sha256:ef",
     ),
 )
 
@@ -63,7 +64,7 @@ def test_the_file_is_json_for_people(tmp_path) -> None:
     text = (tmp_path / "it.json").read_text()
     document = json.loads(text, parse_constant=refuse)
     assert document["format"] == "attribound calibration"
-    assert document["format_version"] == 2
+    assert document["format_version"] == 3
     assert document["ball"] == {
         "kind": "linf",
         "epsilon": 8 / 255,
@@ -72,6 +73,7 @@ def test_the_file_is_json_for_people(tmp_path) -> None:
         "scale": None,
     }
     assert document["base"]["kind"] == "mean_value"
+    assert (document["subject"], document["original"]) == ("yours", "sha256:ef")
     assert document["base"]["attack"] is None
     assert document["groups"][1] == {"class": 3, "samples": 1, "factor": "inf", "scores": [0.5]}
     assert "\n" in text
@@ -115,7 +117,7 @@ def without(key):
         (lambda _: [1], "another kind of file"),
         (lambda _: {"alpha": 0.1}, "another kind of file"),
         (edited("format", value="x"), "another kind of file"),
-        (edited("format_version", value=1), "expected format version 2, got 1; use the attribound"),
+        (edited("format_version", value=2), "expected format version 3, got 2; use the attribound"),
         (without("alpha"), "no entry 'alpha'"),
         (without("groups"), "no entry 'groups'"),
         (without("model"), "no entry 'model'"),
@@ -123,6 +125,11 @@ def without(key):
         (edited("alpha", value=2), "alpha: expected a probability"),
         (edited("alpha", value="0.1"), "alpha: expected a probability"),
         (edited("model", value=3), "3 as model"),
+        (without("subject"), "no entry 'subject'"),
+        (without("original"), "no entry 'original'"),
+        (edited("subject", value="mine"), "subject: expected one of yours, copy, got 'mine'"),
+        (edited("subject", value="copy"), "'sha256:ef' as original of 'copy'"),
+        (edited("original", value=3), "3 as original of 'yours'"),
         (edited("attack", value=3), "3 as attack"),
         (edited("code", value="x"), "'x' as code"),
         (

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 import attribound as ab
 import cases
+from attribound.results import Status
 
 BALLS = [ab.L2Ball(0.05), ab.LinfBall(0.05), ab.LpBall(0.05, 1), ab.LpBall(0.05, 4)]
 
@@ -132,3 +133,31 @@ class Exploding(nn.Module):
 def test_infinite_derivatives_are_an_error_not_a_number() -> None:
     with pytest.raises(ab.ProbeError, match="derivatives that agree with finite differences"):
         ab.bound(ab.Saliency(Exploding()), torch.zeros(1, 2).double(), ab.L2Ball(0.1))
+
+
+def test_scores_that_are_not_the_integral_say_so() -> None:
+    """In every claim that rests on them, whatever the groups; the table says what would do."""
+    model, x = cases.tabular()
+    rough, fine = (
+        ab.IntegratedGradients(ab.Classifier(model, memory_limit=1), steps, baseline=3.0)
+        for steps in (1, 256)
+    )
+    found = ab.bound(rough, x, ab.L2Ball(0.1))
+    assert found.steps_needed is not None
+    needed = found.steps_needed.tolist()
+    target = rough.targets(x)
+    gap, rise = rough.completeness_gap(x), rough._rise(x, target).abs()
+    assert [steps != 0 for steps in needed] == (gap > 0.05 * rise).tolist()
+    assert any(needed)
+    assert [Status.INCOMPLETE in status for status in found.status] == [s != 0 for s in needed]
+    most = max(needed)
+    assert f"incomplete ({most} steps would do)" in repr(found)
+    assert "steps_needed" in Status.INCOMPLETE.explanation
+    adjusted = ab.bound(rough, x, ab.L2Ball(0.1), method=ab.Adjusted())
+    assert adjusted.steps_needed is not None
+    assert adjusted.steps_needed.tolist() == needed
+    whole = ab.bound(fine, x, ab.L2Ball(0.1))
+    assert whole.steps_needed is not None
+    assert not whole.steps_needed.any()
+    assert not any(Status.INCOMPLETE in status for status in whole.status)
+    assert ab.bound(ab.Saliency(model), x, ab.L2Ball(0.1)).steps_needed is None

@@ -6,7 +6,7 @@ import functools
 import math
 import os
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,13 +17,20 @@ from attribound.attributions import Attribution
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.tables import render
-from attribound.basics.tensors import round_up
+from attribound.basics.tensors import norm, round_up
 from attribound.bounding.calibrated import storage
 from attribound.bounding.calibrated.conformal import Group, Scores, conformal_factor, rank
-from attribound.bounding.calibrated.provenance import Provenance, code_of, described, identify
+from attribound.bounding.calibrated.provenance import (
+    Provenance,
+    about,
+    code_of,
+    described,
+    identify,
+    identify_original,
+)
 from attribound.bounding.method import Method, Question
-from attribound.bounding.restate import restate
-from attribound.results import Bound, Claim, register_claim
+from attribound.bounding.restate import counted, restate
+from attribound.results import YOURS, Bound, Claim, Status, register_claim
 from attribound.values import NO_SETTING, spec_text, to_text
 
 
@@ -97,8 +104,10 @@ class Calibration:
         """
         own = self.provenance
         code = code_of(attribution, ball)
+        original = None if own.original is None else identify_original(attribution)
         wanted: dict[str, tuple[object, object]] = {
             "model": (own.model, identify(attribution)),
+            "network that the smooth copy stands for": (own.original, original),
             "attribution": (own.attribution, described(attribution)),
             "ball": (own.ball, ball),
             "code": ({name: own.code.get(name) for name in code}, code),
@@ -115,7 +124,9 @@ class Calibration:
             return error
         return None
 
-    def apply(self, attribution: Attribution, base: Bound, ball: Ball) -> Tensor:
+    def apply(
+        self, attribution: Attribution, base: Bound, ball: Ball, x: Tensor | None = None
+    ) -> Tensor:
         """The calibrated bound on the Euclidean deviation of each example, ``(batch,)``.
 
         Refuses what the calibration does not belong to. Infinite where the factor is.
@@ -124,9 +135,12 @@ class Calibration:
             attribution: what was bounded.
             base: its base bound, computed as for the calibration (:attr:`base`).
             ball: where.
+            x: the inputs: needed to ask what your network predicts, if the bound is that of its
+                smooth copy and the calibration is about the network itself.
         """
         self.check(attribution, ball)
         self._check_base(base, ball)
+        self._check_target(attribution, base, x)
         factors = self.factors
         labels = base.target.tolist()
         every = [factors.get(label if self.by_class else None, math.inf) for label in labels]
@@ -143,8 +157,23 @@ class Calibration:
             raise _mismatch("claim of the base bound", str(own.base.claim), str(base.claim))
         if base.ball != ball:
             raise _mismatch("ball of the base bound", repr(ball), repr(base.ball))
+
+    def _check_target(self, attribution: Attribution, base: Bound, x: Tensor | None) -> None:
+        """Refuse labels that are not predicted: by the network that the calibration is about."""
+        own = self.provenance
+        if own.target != "predicted":
+            return
         wrong = None if base.label is None else base.label.misclassified
-        if own.target == "predicted" and wrong is not None and wrong.any():
+        if own.original is not None:
+            if x is None:
+                raise InputError(
+                    "x",
+                    expected="the inputs, to ask your network what it predicts",
+                    got="None",
+                    remedy="pass x=..., or use attribound.bound(..., method=calibration)",
+                )
+            wrong = about(attribution, "yours").targets(x) != base.target
+        if wrong is not None and wrong.any():
             rows = wrong.nonzero().flatten().tolist()
             raise _mismatch(
                 "target",
@@ -183,10 +212,12 @@ class Calibration:
         settings = {
             "attribution": spec_text(own.attribution),
             "ball": own.ball,
+            "subject": own.subject,
             "target": own.target,
             "base": to_text(own.base),
             "attack": spec_text(own.attack),
             "model": own.model,
+            **({} if own.original is None else {"original": own.original}),
             "attribound": own.version,
         }
         lines = [f"{name:<12} {value}" for name, value in settings.items()]
@@ -196,6 +227,10 @@ class Calibration:
 @dataclass(frozen=True, eq=False)
 class Calibrated(Method):
     """A calibrated bound: the base bound of a calibration times its factor.
+
+    Of a calibration about the network that a smooth copy stands for, the bound speaks of that
+    network: its label is explained, its map has the angle. What is said of the Jacobian (``xi``,
+    ``direction``, ``values``) is the copy's all the same.
 
     Attributes:
         folder: a file that :meth:`Calibration.save` wrote, or a folder of them; the one that
@@ -233,8 +268,14 @@ class Calibrated(Method):
         """The factor times the base bound, computed as for the calibration."""
         own = self._fitting(question.attribution, question.ball)
         # The base must not know the attacks of this call: the calibration's did not either.
-        base = question.blind().bound(own.base)
-        value = own.apply(question.attribution, base, question.ball)
+        asked = question.blind()
+        yours = _Yours.of(own, asked)
+        if yours is not None:
+            asked = yours.question
+        base = asked.bound(own.base)
+        value = own.apply(asked.attribution, base, asked.ball, asked.x)
+        if yours is not None:
+            base = yours.said_of(base)
         source = tuple(
             f"{own.factor_of(label):.4g} x {base.claim}" for label in base.target.tolist()
         )
@@ -255,6 +296,55 @@ class Calibrated(Method):
             remedy="pass method=attribound.calibrate(attribution, samples, ball), or the folder "
             "that such were saved in: attribound.Calibrated(folder)",
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Yours:
+    """A question about the network that a smooth copy stands for, and what it knows of itself.
+
+    Attributes:
+        network: the attribution of the network itself.
+        question: about its labels.
+        predicted: its labels.
+    """
+
+    network: Attribution
+    question: Question
+    predicted: Tensor
+
+    @classmethod
+    def of(cls, calibration: Calibration, question: Question) -> _Yours | None:
+        """None if the calibration is about what is bounded."""
+        if calibration.provenance.original is None:
+            return None
+        network = about(question.attribution, "yours")
+        predicted = network.targets(question.x)
+        left_open = question.predicted and calibration.provenance.target == "predicted"
+        if left_open and not torch.equal(predicted, question.target):
+            # The copy would explain another class than the network that this is about.
+            question = replace(question, target=predicted, made={}, seconds={})
+        return cls(network, question, predicted)
+
+    def said_of(self, base: Bound) -> Bound:
+        """The bound of the copy, with what is the network's own in place of the copy's."""
+        x, target = self.question.x, base.target
+        scores = self.network(x, target)
+        length = norm(scores)
+        flags = {
+            Status.ZERO_ATTRIBUTION: length == 0,
+            Status.MISCLASSIFIED: self.predicted != target,
+            Status.COPY_DISAGREES: self.predicted != self.question.attribution.targets(x),
+        }
+        status = list(base.status)
+        for flag, applies in flags.items():
+            status = [
+                (own & ~flag) | (flag if applied else Status.CONVERGED)
+                for own, applied in zip(status, applies.tolist(), strict=True)
+            ]
+        changed = replace(
+            base, subject=YOURS, attribution_norm=length, label=None, status=tuple(status)
+        )
+        return counted(changed, self.network.steps_needed(x, target, scores))
 
 
 CALIBRATED = register_claim(

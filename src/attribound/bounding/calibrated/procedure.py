@@ -5,29 +5,36 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 
 import torch
 from rich.progress import track
 from torch import Tensor
 
-from attribound.attacks import Attack, AttributionAscent
+from attribound.attacks import Attack, AttributionAscent, earnest
 from attribound.attributions import Attribution
 from attribound.balls import Ball
-from attribound.basics.errors import InputError
+from attribound.basics.errors import InputError, KinkError
 from attribound.basics.tensors import ratio
 from attribound.bounding.calibrated.calibration import Calibration
 from attribound.bounding.calibrated.conformal import Group, Scores, check_alpha, needed
 from attribound.bounding.calibrated.provenance import (
     Provenance,
+    Subject,
+    about,
+    check_subject,
     code_of,
     described,
     identify,
     installed_version,
+    recorded,
     refuse_settings_per_example,
 )
 from attribound.bounding.first_order import FirstOrder
 from attribound.bounding.method import Method, Question
 from attribound.networks.inputs import Target, check_inputs
+from attribound.networks.subject import copy_of
+from attribound.results import Attacked
 from attribound.values import NO_SETTING, Value, register, to_spec
 
 _AT_ONCE = 64  # examples between two steps of the progress bar
@@ -42,25 +49,30 @@ class SplitConformal(Value):
     new samples: so it is never shown the attack that is held against it.
 
     Attributes:
-        attack: what the bound shall withstand; the guarantee is about this one.
+        attack: what the bound shall withstand; the guarantee is about this one. Default: an
+            ascent with 4 random starts; on a network that a smooth copy stands for
+            :func:`attribound.attacks.earnest`.
         alpha: probability that a new sample is moved further than its calibrated bound.
         base: the bound that is scaled.
         by_class: a factor for every explained class (the predicted one, unless labels are
             given), each with a guarantee of its own (Mondrian); takes as many samples
             *per class*, and a class with fewer gets an infinite factor.
+        subject: where the attribution is of a smooth copy, whose deviations the bound shall
+            withstand: those of your own network, or of the copy. Without a copy both are the same.
         progress: show a progress bar on the terminal.
     """
 
-    attack: Attack = field(default_factory=lambda: AttributionAscent(random_starts=4))
+    attack: Attack | None = None
     alpha: float = 0.05
     base: Method = field(default_factory=FirstOrder)
     by_class: bool = False
+    subject: Subject = "yours"
     progress: bool = field(default=False, compare=False, metadata=NO_SETTING)
 
     def __post_init__(self) -> None:
         """Refuse a probability, an attack or a base that is none."""
         object.__setattr__(self, "alpha", check_alpha(self.alpha))
-        if not isinstance(self.attack, Attack):
+        if not isinstance(self.attack, (Attack, NoneType)):
             raise InputError(
                 "attack",
                 expected="an attack",
@@ -74,6 +86,17 @@ class SplitConformal(Value):
                 got=repr(self.base),
                 remedy="use e.g. FirstOrder() or MeanValue()",
             )
+        check_subject(self.subject)
+
+    def attack_on(self, attribution: Attribution) -> Attack:
+        """The attack, or the default on what stands for a network with kinks and on others."""
+        if self.attack is not None:
+            return self.attack
+        classifier = attribution.classifier
+        copied = None if classifier is None else copy_of(classifier.model)
+        if copied is None or self.subject == "copy":
+            return AttributionAscent(random_starts=4)
+        return earnest(copied.beta)
 
 
 def calibrate(
@@ -92,6 +115,10 @@ def calibrate(
     bound with probability at least 1 - alpha. See :class:`Calibration` for what is not
     said.
 
+    If the attribution is of a smooth copy, it is the user's own network that is attacked, and
+    what it predicts that is explained: the calibrated bound speaks of that network, whatever
+    the bound of its copy is worth there. ``SplitConformal(subject="copy")`` asks about the copy.
+
     Args:
         attribution: g, e.g. ``ab.IntegratedGradients(model)``; one baseline for all.
         x: calibration samples ``(batch, *features)``, at least 1 / alpha - 1 of them.
@@ -103,7 +130,9 @@ def calibrate(
     x = check_inputs(x)
     refuse_settings_per_example(attribution, x)
     model, recipe = identify(attribution), described(attribution)
-    labels = attribution.targets(x, target)
+    attacked, attack = about(attribution, settings.subject), settings.attack_on(attribution)
+    subject, original = recorded(attribution, attacked)
+    labels = attacked.targets(x, target)
     groups: list[Group] = labels.tolist() if settings.by_class else [None] * len(x)
     refuse_too_few(groups, settings.alpha)
 
@@ -113,7 +142,7 @@ def calibrate(
         rows, own = (t[start : start + _AT_ONCE] for t in (x, labels))
         question = Question(attribution, rows, ball, own, wanted=(settings.base,))
         base = question.bound(settings.base)
-        found = settings.attack(attribution, rows, ball, own)
+        found = _attacked(attack, attacked, rows, ball, own)
         scores += score(found.deviation, base.euclidean).tolist()
     provenance = Provenance(
         model=model,
@@ -121,11 +150,28 @@ def calibrate(
         ball=ball,
         target="predicted" if target is None else "given",
         base=settings.base,
-        attack=to_spec(settings.attack, whole=True),
-        code=code_of(attribution, ball, settings.base, settings.attack),
+        attack=to_spec(attack, whole=True),
+        code=code_of(attribution, ball, settings.base, attack),
         version=installed_version(),
+        subject=subject,
+        original=original,
     )
     return Calibration(settings.alpha, by_group(scores, groups), provenance)
+
+
+def _attacked(
+    attack: Attack, attribution: Attribution, x: Tensor, ball: Ball, labels: Tensor
+) -> Attacked:
+    try:
+        return attack(attribution, x, ball, labels)
+    except KinkError as error:
+        raise InputError(
+            "attack",
+            expected="one that can be made on your network, which has kinks",
+            got="one that climbs its slopes",
+            remedy="climb a smooth copy: attack.through(beta); or leave the attack out; or "
+            "calibrate about the copy: SplitConformal(subject='copy')",
+        ) from error
 
 
 def by_group(scores: Sequence[float], groups: Sequence[Group]) -> Scores:

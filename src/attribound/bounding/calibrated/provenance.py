@@ -1,19 +1,23 @@
-"""What a calibration belongs to: model, attribution, ball, base bound and attack."""
+"""What a calibration belongs to: model, attribution, ball, base bound, attack and subject."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Literal, get_args
 
 from torch import Tensor
 
-from attribound.attributions import Attribution
+from attribound.attributions import Attribution, Classifier
 from attribound.balls import Ball
 from attribound.basics.errors import InputError, ModelError
 from attribound.bounding.method import Method
 from attribound.networks.fingerprint import fingerprint
+from attribound.networks.subject import copy_of
 from attribound.values import fingerprints, to_spec
+
+#: About which network a calibration is, if a smooth copy stands for one.
+Subject = Literal["yours", "copy"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,10 @@ class Provenance:
         attack: what the bound was calibrated against, as plain data.
         code: fingerprints of what is a user's own in attribution, ball, base and attack.
         version: of attribound.
+        subject: whose deviations the bound was calibrated against: ``yours`` for the user's own
+            network, ``copy`` for a smooth copy of it.
+        original: fingerprint of the user's own network, if it was attacked and its smooth copy
+            bounded; else None.
     """
 
     model: str
@@ -39,12 +47,64 @@ class Provenance:
     attack: Any
     code: dict[str, str]
     version: str
+    subject: str = "yours"
+    original: str | None = None
 
 
 def identify(attribution: Attribution) -> str:
     """Fingerprint of the model behind an attribution; ``none`` if it knows no model."""
     classifier = attribution.classifier
     return "none" if classifier is None else fingerprint("model", classifier.model)
+
+
+def check_subject(subject: str) -> None:
+    """Refuse what is no :data:`Subject`."""
+    if subject not in get_args(Subject):
+        raise InputError(
+            "subject",
+            expected=f"one of {', '.join(get_args(Subject))}",
+            got=repr(subject),
+            remedy="yours is your own network, copy the smooth copy that is bounded",
+        )
+
+
+def about(attribution: Attribution, subject: Subject) -> Attribution:
+    """What is attacked where ``attribution`` is bounded: of the network that a copy stands for.
+
+    ``attribution`` itself if that is of no copy, or if it is the copy that is asked about.
+
+    Raises:
+        InputError: it cannot be taken of another network.
+    """
+    classifier = attribution.classifier
+    copied = None if classifier is None else copy_of(classifier.model)
+    if subject == "copy" or classifier is None or copied is None:
+        return attribution
+    if not attribution.follows_model:
+        raise InputError(
+            f"attribution {attribution.name}",
+            expected="one that can be taken of your network, too",
+            got=f"one of {attribution.subject} alone",
+            remedy="use an attribution with a model, or calibrate about the copy: "
+            "subject='copy'",
+        )
+    return attribution.of(Classifier(copied.original, memory_limit=classifier.memory_limit))
+
+
+def identify_original(attribution: Attribution) -> str:
+    """Fingerprint of the network that a smooth copy stands for; ``none`` if it is no copy."""
+    classifier = attribution.classifier
+    copied = None if classifier is None else copy_of(classifier.model)
+    return "none" if copied is None else fingerprint("model", copied.original)
+
+
+def recorded(attribution: Attribution, attacked: Attribution) -> tuple[str, str | None]:
+    """``subject`` and ``original`` of a provenance: ``attribution`` bounded, ``attacked`` so."""
+    if attacked is not attribution:
+        return "yours", identify(attacked)
+    classifier = attribution.classifier
+    is_copy = classifier is not None and copy_of(classifier.model) is not None
+    return ("copy" if is_copy else "yours"), None
 
 
 def described(attribution: Attribution) -> Any:

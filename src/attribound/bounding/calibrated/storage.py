@@ -12,14 +12,14 @@ from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.whole_files import write_whole
 from attribound.bounding.calibrated.conformal import Scores, check_alpha, conformal_factor
-from attribound.bounding.calibrated.provenance import Provenance
+from attribound.bounding.calibrated.provenance import Provenance, check_subject
 from attribound.bounding.method import Method
 from attribound.values import from_spec, to_spec
 
 FORMAT = "attribound calibration"
-VERSION = 2
+VERSION = 3
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}  # JSON has no infinity
-_TEXTS = ("model", "target", "version")
+_TEXTS = ("model", "target", "version", "subject")
 _TABLES = ("attribution", "attack", "code")
 
 PathLike = str | os.PathLike[str]
@@ -32,6 +32,7 @@ def save(path: PathLike, alpha: float, scores: Scores, provenance: Provenance) -
         "format_version": VERSION,
         "alpha": alpha,
         **{name: getattr(provenance, name) for name in _TEXTS},
+        "original": provenance.original,
         **{name: getattr(provenance, name) for name in _TABLES},
         "ball": to_spec(provenance.ball, whole=True),
         "base": to_spec(provenance.base, whole=True),
@@ -93,12 +94,16 @@ def _provenance(document: dict[str, Any]) -> Provenance:
     for name, text in texts.items():
         if not isinstance(text, str):
             raise TypeError(f"{text!r} as {name}")
+    check_subject(texts["subject"])
+    original = document["original"]
+    if original is not None and not (isinstance(original, str) and texts["subject"] == "yours"):
+        raise TypeError(f"{original!r} as original of {texts['subject']!r}")
     tables = {name: document[name] for name in _TABLES}
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise TypeError(f"{table!r} as {name}")
     ball, base = from_spec(document["ball"], Ball), from_spec(document["base"], Method)
-    return Provenance(ball=ball, base=base, **texts, **tables)
+    return Provenance(ball=ball, base=base, original=original, **texts, **tables)
 
 
 def _encode(value: float | None) -> float | str | None:

@@ -19,6 +19,7 @@ from attribound.bounding.first_order.label_constraint import label_constraint
 from attribound.bounding.first_order.sensitivity import LinearEffort, Sensitivity, sensitivity
 from attribound.bounding.first_order.unit_balls import UnitBalls
 from attribound.bounding.method import Question
+from attribound.bounding.restate import counted
 from attribound.networks.inputs import Target, check_inputs
 from attribound.results import Bound, Claim, Moves, Status, join, register_claim
 
@@ -111,11 +112,13 @@ def first_order_in_balls(
     def solve(part: Attribution, rows: slice, labels: Tensor) -> list[Bound]:
         at_x = part.linearize(x[rows], labels)
         shared = UnitBalls(at_x.jacobian, settings.solver)
+        steps = part.steps_needed(x[rows], labels, at_x.value)
         found = []
         for ball in balls:
             own = ball.rows(x, rows)
             steep = sensitivity(at_x, own, x[rows], settings, shared)
-            found.append(assemble(part, x[rows], at_x, steep, own))
+            made = assemble(part, x[rows], at_x, steep, own)
+            found.append(counted(made, steps))
         return found
 
     groups = [*in_groups(attribution, x, target, settings, solve)]
