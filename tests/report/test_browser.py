@@ -247,3 +247,114 @@ def test_claims_that_nobody_knows_here_are_shown_and_run_nothing(browser, tmp_pa
     assert shown.dialogs == []
     assert shown.errors == []
     shown.context.close()
+
+
+@pytest.fixture(scope="module")
+def copied(browser, tmp_path_factory):
+    """A run with a smooth copy, calibrated bounds of the network itself, and its page."""
+    chosen = cases.Copied(1.4, own=("calibrated",))
+    made = cases.run(tmp_path_factory.mktemp("copied") / "run", copied=chosen)
+    return made, Seen(browser, write_html(made))
+
+
+def test_the_verdict_has_two_parts_and_only_the_copy_is_praised(copied) -> None:
+    run, shown = copied
+    read = """[...document.querySelectorAll('h3.network')].map(h => {
+        let list = h; while (list.tagName !== 'UL') list = list.nextElementSibling;
+        return [h.textContent, [...list.children].map(li => [li.className, li.textContent])];
+    })"""
+    (yours, said), (copy, of_copy) = shown.page.evaluate(read)
+    assert (yours, copy) == ("Your network", "Its smooth copy, β = 20")
+    flags = [each for each in run.bounds().to_pylist() if each["claim"] == "first_order"]
+    count = sum(bool(each["yours_exceeded"]) for each in flags)
+    first = next(text for _, text in said if text.startswith("first-order"))
+    assert f"exceeded {count} of {23 * 8} bounds" in first
+    assert "good" not in {tone for tone, _ in said}
+    assert "good" in {tone for tone, _ in of_copy}
+    assert shown.errors == []
+
+
+def test_the_live_table_counts_for_both_networks(copied) -> None:
+    run, shown = copied
+    summary = next(
+        each
+        for each in summarise(run.rows())
+        if (each.attribution, each.ball, each.epsilon) == ("saliency", "l2", 0.05)
+    )
+    shown.page.select_option("#group", label="saliency, l2")
+    shown.page.click("#stops button:text-is('0.05')")
+    table = shown.table()
+    differ = 0
+    for name, claim in summary.claims.items():
+        own, yours = table[name][4:6]
+        assert own == f"{claim.exceeded.count} of {claim.exceeded.n}"
+        assert yours == f"{claim.yours.count} of {claim.yours.n}"
+        assert float(table[name][2]) == pytest.approx(claim.degrees, rel=1e-3)
+        differ += own != yours
+    assert differ
+    assert float(table["attack"][0]) == pytest.approx(summary.yours.mean, rel=1e-3)
+    assert float(table["attack on the copy"][0]) == pytest.approx(summary.best.mean, rel=1e-3)
+    heads = "[...document.querySelectorAll('#live tbody th')].map(h => h.textContent)"
+    assert shown.page.evaluate(heads) == [
+        "first-order, of its smooth copy, β = 20",
+        "adjusted, of its smooth copy, β = 20",
+        "calibrated, of your network",
+        "mean-value (searched), of its smooth copy, β = 20",
+        "certified, of its smooth copy, β = 20",
+        "strongest attack on your network",
+        "strongest attack on its smooth copy, β = 20",
+    ]
+
+
+def test_between_the_radii_both_networks_have_their_own_attacks(copied) -> None:
+    run, shown = copied
+    group = next(
+        each for each in groups(run.rows()) if (each.attribution, each.ball) == ("saliency", "l2")
+    )
+    shown.page.select_option("#group", label="saliency, l2")
+    shown.move(0.077)
+    table = shown.table()
+    for claim in group.claims:
+        bound = bound_at(0.077, group.bounds(claim), claim.moves, group.linear)
+        if bound is None:
+            assert table[claim.name] == ["-"] * 6 + ["not known at this radius"]
+            continue
+        for at, attacks in ((4, group.attacks()), (5, group.yours())):
+            over = int((attack_at(0.077, attacks) > bound).sum())
+            assert table[claim.name][at] == f"at least {over} of 23"
+
+
+def test_plots_name_the_network_that_was_attacked(copied) -> None:
+    _, shown = copied
+    shown.page.select_option("#group", label="saliency, l2")
+    shown.page.click("#stops button:text-is('0.1')")
+    read = """(() => { const plot = document.getElementById('scatter');
+        const gaps = document.getElementById('gaps');
+        return [plot.layout.yaxis.title.text, gaps.layout.xaxis.title.text,
+            document.querySelector('.attacked').textContent, plot.data[0].y[0],
+            plot.data.map(d => d.name)]; })()"""
+    axis, gaps, caption, yours, names = shown.page.evaluate(read)
+    assert axis == "attack on your network"
+    assert gaps.endswith(" attack on your network / bound")
+    assert caption == "your network"
+    assert "calibrated, of your network" in names
+    shown.page.select_option("#network", "copy")
+    axis, _, caption, copy, names = shown.page.evaluate(read)
+    assert axis == "attack on its smooth copy, β = 20"
+    assert caption == "its smooth copy, β = 20"
+    assert yours == pytest.approx(1.4 * copy, rel=1e-5)
+    # A bound of the network says nothing of the copy.
+    assert "calibrated, of your network" not in names
+    shown.page.select_option("#network", "yours")
+    lines = shown.page.evaluate("document.getElementById('curve').data.map(d => d.name)")
+    assert "strongest attack on your network" in lines
+    assert "strongest attack on its smooth copy, β = 20" in lines
+    assert shown.errors == []
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_a_page_of_two_networks_fits_every_screen(browser, copied, width) -> None:
+    path = Path(copied[1].page.url.removeprefix("file://"))
+    shown = Seen(browser, path, viewport={"width": width, "height": 800})
+    assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+    shown.context.close()
