@@ -7,7 +7,7 @@ FASHION := /usr/share/datasets/fashion-mnist
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format lint types layers bench bench-bounds zoo paper docs clean data
+.PHONY: help demo test test-slow check format lint types layers bench bench-bounds bench-network zoo paper docs clean data
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,10 @@ bench: $(VENV)/.dev data ## solver and attacks against what users have today, as
 bench-bounds: $(VENV)/.dev data ## every claim against attacks; goes on where it was stopped
 	$(BIN)/python -u benchmarks/bounds.py --jobs 2 $(BOUNDS)
 	$(BIN)/python -u benchmarks/bounds.py --deeper
+
+# Hours for everything; killed, it goes on where it was. NETWORK='--set mlp=8 --set wide=0' for less.
+bench-network: $(VENV)/.dev data ## what claims are worth for ReLU networks as they are run
+	$(BIN)/python -u benchmarks/network.py --jobs 2 $(NETWORK)
 
 # Many hours for everything; killed, it goes on where it was. ZOO='fashion-mnist/at' for one model.
 zoo: $(VENV)/.dev data ## train, measure and add the models of the zoo that are not there yet

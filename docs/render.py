@@ -31,6 +31,7 @@ ANEW = "These are being made anew: `make paper` fills this part."
 MEASURED = {
     "benchmarks.md": ("core", "attacks", "training", "runner"),
     "bounds.md": ("bounds", "deeper"),
+    "network.md": ("network",),
 }
 
 

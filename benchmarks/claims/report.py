@@ -27,7 +27,7 @@ def report(rows: pa.Table, linear: pa.Table) -> str:
     networks = dict.fromkeys(cell.network for cell in found)
     parts += [_claims([cell for cell in found if cell.network == name]) for name in networks]
     parts += [_linear(linear), _costs(found)]
-    parts += [_settings([*linear["settings"].unique(), *rows["settings"].unique()])]
+    parts += [settings_told([*linear["settings"].unique(), *rows["settings"].unique()])]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -138,14 +138,15 @@ def _average(values: Numbers) -> float | str:
     return float(known.mean()) if len(known) else "-"
 
 
-def _settings(texts: Sequence[pa.Scalar]) -> str:
+def settings_told(texts: Sequence[pa.Scalar]) -> str:
     """Every setting the rows were computed with; more than one value is shown as such."""
     values: dict[str, dict[str, None]] = {}
     for text in texts:
         told = json.loads(text.as_py())
         told |= {method["kind"]: method for method in told.pop("claims", ())}
         told |= {f"{name} attack": attack for name, attack in told.pop("attacks", {}).items()}
-        for key in told.keys() - {"network", "attributions", "balls"}:
+        told |= {f"own {name}": attack for name, attack in told.pop("own_attacks", {}).items()}
+        for key in told.keys() - {"network", "attributions", "balls", "smooth"}:
             values.setdefault(key, {})[json.dumps(told[key])] = None
     return "\n".join(
         ["Settings", *(f"  {key}: {' | '.join(values[key])}" for key in sorted(values))]
