@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from attribound.auditing.rows import SCHEMA, table
-from attribound.auditing.summary import ExceededShare, summarise, totals, wilson
+from attribound.auditing.summary import ExceededShare, summarise, totals, wilson, yours_totals
 
 
 def row(sample, attack, bound, **more) -> dict:
@@ -177,6 +177,71 @@ def test_totals_add_up() -> None:
         row(i, attack, 2.0, epsilon=eps) for eps in (0.1, 0.2) for i, attack in enumerate((1, 3))
     ]
     assert totals(summarise(table(rows, SCHEMA)))["first_order"] == ExceededShare.of(2, 4)
+
+
+def copied(sample, on_copy, on_yours, bound, subject="copy") -> dict:
+    """A row of an audit with a smooth copy."""
+    made = row(sample, on_copy, bound)
+    yours = {**made["strongest"], "by": "kinks", "deviation": on_yours, "degrees": 7.0}
+    own = on_copy if subject == "copy" else on_yours
+    bounds = made["bounds"]
+    bounds[1] |= {
+        "subject": subject,
+        "exceeded": own > bound,
+        "yours_exceeded": on_yours > bound,
+    }
+    attack = {**made["attacks"][0], "subject": "copy"}
+    kinks = {**attack, "attack": "kinks", "subject": "yours", "deviation": on_yours}
+    fidelity = {"label": sample != 1, "degrees": 2.0 + sample, "ball_degrees": 4.0 + sample}
+    return {**made, "yours": yours, "attacks": [attack, kinks], "fidelity": fidelity}
+
+
+def test_with_a_copy_both_networks_have_their_numbers() -> None:
+    found = summary(
+        copied(0, 1.0, 5.0, 2.0), copied(1, 3.0, 1.0, 2.0), copied(2, 1.0, 1.0, 4.0), failing(3)
+    )
+    claim = found.claims["first_order"]
+    assert claim.subject == "copy"
+    assert claim.exceeded == ExceededShare.of(1, 3)
+    assert claim.yours == ExceededShare.of(1, 3)
+    assert claim.either == ExceededShare.of(2, 3)  # not the same samples
+    assert (claim.worst, claim.yours_worst) == (1.5, 2.5)
+    assert claim.slack == pytest.approx((2 + 2 / 3 + 4) / 3)
+    assert (found.best.subject, found.best.worst) == ("copy", 3.0)
+    assert (found.yours.subject, found.yours.worst, found.yours.degrees) == ("yours", 5.0, 7.0)
+    assert {name: each.subject for name, each in found.attacks.items()} == {
+        "ascent": "copy",
+        "kinks": "yours",
+    }
+    fidelity = found.fidelity
+    assert (fidelity.n, fidelity.labels) == (3, 2)
+    assert (fidelity.degrees, fidelity.worst_degrees) == (3.0, 4.0)
+    assert (fidelity.ball_degrees, fidelity.worst_ball_degrees) == (5.0, 6.0)
+    assert totals([found])["first_order"] == ExceededShare.of(2, 3)
+    assert yours_totals([found])["first_order"] == ExceededShare.of(1, 3)
+    assert found.claims["certified"].subject is None
+
+
+def test_a_bound_of_the_network_is_held_against_attacks_on_it() -> None:
+    found = summary(copied(0, 1.0, 5.0, 2.0, "yours"), copied(1, 9.0, 1.0, 2.0, "yours"))
+    claim = found.claims["first_order"]
+    assert claim.subject == "yours"
+    assert claim.worst == claim.yours_worst == 2.5
+    assert claim.slack == pytest.approx((2 / 5 + 2) / 2)
+    assert claim.either == claim.exceeded == ExceededShare.of(1, 2)
+
+
+def test_bounds_of_both_networks_under_one_claim_promise_nothing_of_yours() -> None:
+    found = summary(copied(0, 1.0, 1.0, 2.0, "yours"), copied(1, 1.0, 1.0, 2.0))
+    assert found.claims["first_order"].subject == "copy"
+
+
+def test_without_a_copy_there_is_one_network() -> None:
+    found = summary(row(0, 3.0, 2.0))
+    claim = found.claims["first_order"]
+    assert (found.yours, found.fidelity, claim.yours, claim.yours_worst) == (None,) * 4
+    assert claim.either == claim.exceeded == ExceededShare.of(1, 1)
+    assert found.best.subject == found.attacks["ascent"].subject == "yours"
 
 
 def test_records_are_json_with_infinity_as_text() -> None:

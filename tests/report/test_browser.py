@@ -357,4 +357,11 @@ def test_a_page_of_two_networks_fits_every_screen(browser, copied, width) -> Non
     path = Path(copied[1].page.url.removeprefix("file://"))
     shown = Seen(browser, path, viewport={"width": width, "height": 800})
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+    if width == 1200:  # what the copy's bounds are worth is not hidden beyond the edge
+        for table in ("summary", "live"):
+            edge = (
+                f"[...document.querySelectorAll('#{table} thead th')].find(h => "
+                "h.textContent === 'exceeded on your network').getBoundingClientRect().right"
+            )
+            assert shown.page.evaluate(edge) <= width
     shown.context.close()
