@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import attribound as ab
-from attribound.attacks import PGD, Attack, AttributionAscent, BestOf, OnlyIn
+from attribound.attacks import PGD, Attack, AttributionAscent, BestOf, KinkSteps, OnlyIn
 from attribound.auditing.audit import audit
 from attribound.auditing.calibrating import FromRun
 from attribound.auditing.cells import cells
@@ -20,7 +20,7 @@ from attribound.auditing.sources import chosen
 from attribound.auditing.store import Run
 from attribound.bounding.calibrated import Calibration, SplitConformal, calibrate
 from attribound.data import load
-from attribound.values import from_spec
+from attribound.values import from_spec, to_spec
 from auditing import tiny
 
 SAMPLES, AUDITED = 40, 30
@@ -39,6 +39,7 @@ SETTINGS: dict[str, Any] = {
     "dtype": "float64",
 }
 FACTORY = "auditing.tiny:varied"
+KINKED = "auditing.tiny:kinked"
 
 
 def audited(**changes: Any) -> Run:
@@ -110,6 +111,85 @@ def test_only_attacks_that_were_made_in_a_ball_are_told() -> None:
     told = [from_spec(own.provenance.attack, Attack) for own in found.values()]
     assert told == [attacks["pgd"], attacks["cube"]]
     assert [ball for _, ball in found] == balls
+
+
+class TestWithACopy:
+    """By default about the network itself: its attacks over the bounds of its copy."""
+
+    COPIED: ClassVar[dict[str, Any]] = {
+        "smooth": 1.0,  # so blunt that the copy predicts other classes, too
+        "balls": BALLS[:1],
+        "claims": ["first_order"],
+        "attacks": {"ascent": AttributionAscent(steps=2)},
+        "own_attacks": {"kinks": KinkSteps(4), "through": AttributionAscent(steps=2).through(50)},
+    }
+
+    @classmethod
+    def copied(cls, **changes: Any) -> Run:
+        settings = {**SETTINGS, "limit": SAMPLES, "skip": AUDITED, **cls.COPIED, **changes}
+        return audit(KINKED, "digits", engine=LocalEngine(threads=1), **settings)
+
+    def test_scores_are_those_of_the_subject(self, copy_run: Run) -> None:
+        (cell,) = cells(copy_run.rows())
+        for subject, reached in (("yours", cell.yours), ("copy", cell.strongest)):
+            (own,) = FromRun(alpha=0.1, subject=subject)(copy_run).values()
+            ratios = np.sort(reached("deviation") / cell.bound("first_order"))
+            assert own.scores[None] == pytest.approx(ratios.tolist())
+            assert own.provenance.subject == subject
+        assert not np.allclose(cell.yours("deviation"), cell.strongest("deviation"))
+
+    def test_it_says_what_attacked_what(self, copy_run: Run) -> None:
+        (yours,) = FromRun(alpha=0.1)(copy_run).values()
+        made = {name: to_spec(each, whole=True) for name, each in self.COPIED["attacks"].items()}
+        own = {name: to_spec(each, whole=True) for name, each in self.COPIED["own_attacks"].items()}
+        transferred = {"kind": "transferred", "attack": made["ascent"]}
+        assert yours.provenance.attack == {
+            "kind": "best_of",
+            "attacks": [own["kinks"], own["through"], transferred],
+        }
+        assert yours.provenance.original == copy_run.manifest.model["fingerprint"]
+        (copy,) = FromRun(alpha=0.1, subject="copy")(copy_run).values()
+        assert copy.provenance.attack == made["ascent"]
+        assert copy.provenance.original is None
+
+    def test_an_audit_holds_them_against_attacks_on_their_subject(
+        self, copy_run: Run, tmp_path: Path
+    ) -> None:
+        """Where copy and network predict different classes, too: the network's is explained."""
+        for subject in ("yours", "copy"):
+            ((_, own),) = FromRun(alpha=0.2, subject=subject)(copy_run).items()
+            own.save(tmp_path / f"{subject}.json")
+        given = {"calibrated": {"folder": str(tmp_path / "yours.json")}}
+        new = self.copied(skip=0, limit=AUDITED, **given)
+        (cell,) = cells(new.rows())
+        assert 0 in cell.fidelity("label"), "else there is nothing to disagree on"
+        assert cell.subjects("first_order") == {"copy"}
+        assert cell.subjects("calibrated") == {"yours"}
+        beyond = cell.yours("deviation") > cell.bound("calibrated")
+        assert cell.exceeded("calibrated").tolist() == beyond.tolist()
+        assert cell.yours_exceeded("calibrated").tolist() == beyond.tolist()
+        assert beyond.sum() <= 13
+        said = ["copy-disagrees" in str(text) for text in cell.bound_texts("calibrated", "status")]
+        assert said == [not agree for agree in cell.fidelity("label")]
+
+    def test_attacks_on_the_network_alone_are_enough(self) -> None:
+        run = self.copied(attacks={}, limit=9)
+        (own,) = FromRun(alpha=0.1)(run).values()
+        assert [each["kind"] for each in own.provenance.attack["attacks"]] == [
+            "kink_steps",
+            "through",
+        ]
+        with pytest.raises(ab.InputError, match="expected attacks in every ball, got none in l2"):
+            FromRun(alpha=0.1, subject="copy")(run)
+
+    def test_a_subject_that_there_is_not(self) -> None:
+        with pytest.raises(ab.InputError, match="subject: expected one of yours, copy"):
+            FromRun(subject="mine")
+
+
+@pytest.fixture(scope="module")
+def copy_run() -> Run:
+    return TestWithACopy.copied()
 
 
 class TestRefusals:
