@@ -129,8 +129,8 @@ class Block:
         return f"{cell}, beta {', '.join(self.copies)}, {self.role} {examples}"
 
 
-#: Examples of a cell that are computed together: a round. A wide network gets one at a time.
-BATCH = {"mlp": 8, "cnn": 4, "narrow": 2, "wide": 1}
+#: Examples of a cell that are computed together: a round.
+BATCH = {"mlp": 8, "cnn": 2, "narrow": 1, "wide": 1}
 
 
 def plan(settings: Settings) -> Iterator[Block]:

@@ -13,6 +13,7 @@ import attribound as ab
 import credit
 import network
 from attribound.attacks import RandomPerturbation
+from attribound.auditing.calibrating import FromRun
 from attribound.basics.errors import InputError
 from claims.store import COPIED, KEY
 from relu import measure as m
@@ -186,6 +187,20 @@ def test_calibrated_is_about_the_network_itself() -> None:
     assert "calibrated" not in few.scores
 
 
+def test_the_factor_is_that_of_the_library() -> None:
+    """Which makes calibrations of runs with a copy about the network itself, too."""
+    torch.manual_seed(0)
+    tiny, x = ab.models.MLP(4, (8,), 2, torch.nn.ReLU).eval(), torch.randn(20, 4)
+    ball, y = ab.L2Ball(0.3), tiny(x).argmax(1)
+    told = {"attributions": [ab.Saliency()], "balls": [ball], "claims": [ab.FirstOrder()]}
+    run = ab.audit(tiny, (x, y), smooth=20.0, batch=20, maps="none", **told)
+    stored = [{**row(1.0, 1.0, 1.0), **own} for own in run.rows().to_pylist()]
+    others = [{**each, "role": "calibration"} for each in stored]
+    (found,) = scored(table(stored[0], *others))
+    calibration = FromRun()(run, tiny)["saliency", ball]
+    assert found.factor == pytest.approx(calibration.factor)
+
+
 def test_the_report_is_no_better_for_the_network_than_its_rows() -> None:
     text = report(table(*[row(2.0, 0.9, 1.0)] * 3, row(0.5, 0.9, 1.0)))
     (line,) = (each for each in text.splitlines() if each.split()[:3] == ["first", "order", "20"])
@@ -235,15 +250,13 @@ def test_a_block_has_a_row_for_every_copy_and_example(monkeypatch) -> None:
     monkeypatch.setitem(NETWORKS, NAME, own)
     block = Block(NAME, "saliency", ab.L2Ball(0.1), "test", (0, 1), ("20", "auto"))
     rows = m.measure(block, 0).to_pylist()
-    assert [(each["smooth"], each["place"]) for each in rows] == [
-        *(("20", 0), ("20", 1), ("auto", 0), ("auto", 1))
-    ]
+    found = [(each["smooth"], each["place"]) for each in rows]
+    assert found == [("20", 0), ("20", 1), ("auto", 0), ("auto", 1)]
     for each in rows:
         assert each["accuracy"] == 1.0
         assert each["error"] is None
-        assert {record["claim"] for record in each["bounds"]} == {
-            *("first_order", "mean_value", "certified")
-        }
+        made = {record["claim"] for record in each["bounds"]}
+        assert made == {"first_order", "mean_value", "certified"}
         named = {attack["attack"] for attack in each["attacks"] if attack["subject"] == "yours"}
         assert named == {*STAGES}
         assert json.loads(each["settings"])["smooth"] == each["smooth"]
