@@ -85,8 +85,7 @@ def about(attribution: Attribution, subject: Subject) -> Attribution:
             f"attribution {attribution.name}",
             expected="one that can be taken of your network, too",
             got=f"one of {attribution.subject} alone",
-            remedy="use an attribution with a model, or calibrate about the copy: "
-            "subject='copy'",
+            remedy="use an attribution with a model, or calibrate about the copy: subject='copy'",
         )
     return attribution.of(Classifier(copied.original, memory_limit=classifier.memory_limit))
 
