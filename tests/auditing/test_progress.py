@@ -37,6 +37,15 @@ def test_exceeded_bounds_are_counted_among_those_compared() -> None:
     assert str(tally) == "exceeded: first-order 2/3; 1 rows failed"
 
 
+def test_with_a_copy_what_was_exceeded_on_the_network_is_said_too() -> None:
+    plain = rows([True, False]).to_pylist()
+    for row, over in zip(plain, (True, True), strict=True):
+        row["bounds"][0] |= {"subject": "copy", "yours_exceeded": over}
+    tally = Tally()
+    tally.add(table(plain, SCHEMA))
+    assert str(tally) == "exceeded: first-order 1/2 (2 on your network)"
+
+
 def test_rows_without_claims() -> None:
     tally = Tally()
     tally.add(SCHEMA.empty_table())

@@ -307,6 +307,8 @@ def _toml(value) -> str:
         ({"mean_value": {"shell": 2}}, "shell: expected only settings of mean_value"),
         ({"attacks": {"A": "pgd"}}, "name of an attack: expected lower-case .*got 'A'"),
         ({"attacks": {"a b": "pgd"}}, "name of an attack: .*got 'a b'"),
+        ({"attacks": {"transferred": "pgd"}}, "names of attacks: expected each only once"),
+        ({"attacks": {"a": "pgd"}, "own_attacks": {"a": "random"}}, r"names of .*got \['a'\]"),
         ({"attacks": {"a": {"kind": "repeated", "attack": "pgd", "times": 0}}}, "1 or more"),
         ({"attacks": {"a": "saliency"}}, "attacks.a: expected one of .*got 'saliency'"),
         ({"limit": 0}, "limit: expected 1 or more"),

@@ -177,7 +177,12 @@ def inputs_of(settings: AuditSettings) -> dict[str, str]:
     """
     files = [existing(file) for method in settings.claims or () for file in method.files()]
     code = fingerprints(
-        settings.attributions, settings.balls, settings.claims, settings.attacks, settings.protocol
+        settings.attributions,
+        settings.balls,
+        settings.claims,
+        settings.attacks,
+        settings.own_attacks,
+        settings.protocol,
     )
     return {**{file.name: sha256_of(file) for file in files}, **code}
 

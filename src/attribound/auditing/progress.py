@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from attribound.auditing.rows import long
+from attribound.auditing.rows import COPY, long
 
 #: Between two lines where no terminal shows a bar.
 _SECONDS = 30.0
@@ -36,20 +36,32 @@ class Tally:
     def __init__(self) -> None:
         self._exceeded: Counter[str] = Counter()
         self._compared: Counter[str] = Counter()
+        self._yours: Counter[str] = Counter()
+        self._copies = False
         self._failed = 0
 
     def add(self, rows: pa.Table) -> None:
         """Count these rows, too."""
-        for bound in long(rows, "bounds").select(["claim", "exceeded"]).to_pylist():
+        columns = ["claim", "subject", "exceeded", "yours_exceeded"]
+        for bound in long(rows, "bounds").select(columns).to_pylist():
+            self._copies |= bound["subject"] == COPY
+            self._yours[bound["claim"]] += bool(bound["yours_exceeded"])
             if bound["exceeded"] is not None:
                 self._exceeded[bound["claim"]] += bound["exceeded"]
                 self._compared[bound["claim"]] += 1
         self._failed += len(rows) - rows["error"].null_count
 
     def __str__(self) -> str:
-        """E.g. ``exceeded: first-order 3/40, mean-value 0/40; 2 rows failed``."""
+        """E.g. ``exceeded: first-order 3/40, mean-value 0/40; 2 rows failed``.
+
+        With a smooth copy also how many were exceeded on the network that it stands for.
+        """
+
+        def yours(claim: str) -> str:
+            return f" ({self._yours[claim]} on your network)" if self._copies else ""
+
         shares = ", ".join(
-            f"{claim.replace('_', '-')} {self._exceeded[claim]}/{compared}"
+            f"{claim.replace('_', '-')} {self._exceeded[claim]}/{compared}{yours(claim)}"
             for claim, compared in self._compared.items()
         )
         failed = f"; {self._failed} rows failed" if self._failed else ""

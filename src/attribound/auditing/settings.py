@@ -106,6 +106,13 @@ class AuditSettings(Record):
         for name in (*(self.attacks or {}), *(self.own_attacks or {})):
             fine = bool(_ATTACK_NAME.fullmatch(name))
             _check("name of an attack", name, fine, "lower-case letters, digits and _", "rename it")
+        twice = [name for name in self.own_attacks or {} if name in (self.attacks or {})]
+        twice += [
+            name
+            for name in (*(self.attacks or {}), *(self.own_attacks or {}))
+            if name == "transferred"
+        ]
+        _check("names of attacks", twice, not twice, "each only once, none 'transferred'", "rename")
 
     @property
     def torch_dtype(self) -> torch.dtype:
