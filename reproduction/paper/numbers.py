@@ -180,9 +180,11 @@ def _bounds(cell: Cell, bound: Values, adjusted: Values) -> Numbers:
 
 
 def _made(cell: Cell) -> str:
-    """The attack that was made in this ball."""
-    assert len(cell.attacks) == 1, cell.attacks  # the paper has one for each norm
-    return cell.attacks[0]
+    """The attack that was made in this ball, on what was bounded: the paper speaks of that."""
+    bounded = "copy" if cell.has_copy else "yours"
+    made = [name for name in cell.attacks if cell.attacked(name) in (bounded, None)]
+    assert len(made) == 1, made  # the paper has one for each norm
+    return made[0]
 
 
 def _any_label(cell: Cell) -> dict[str, Values]:

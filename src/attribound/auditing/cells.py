@@ -103,6 +103,11 @@ class Cell:
         """A field of one attack."""
         return _aligned(self._attacks, "attack", name, field)
 
+    def attacked(self, name: str) -> str | None:
+        """Which network an attack was made on."""
+        subjects = (_found(row, "attack", name).get("subject") for row in self._attacks)
+        return next((each for each in subjects if each is not None), None)
+
     def repeats(self, name: str) -> list[list[dict[str, Any]]]:
         """Of each sample every repeat of one attack."""
         return [_found(row, "attack", name).get("repeats") or [] for row in self._attacks]

@@ -113,11 +113,13 @@ def probe_derivative(
         near = 2 * TOLERANCE * norm(measured)
         settled |= any(bool((norm(measured - one) <= near).all()) for one in seen)
         seen.append(measured)
-    if settled and not min(gaps) <= TOLERANCE:
+    finite = bool(torch.isfinite(claimed).all())
+    if not finite or (settled and not min(gaps) <= TOLERANCE):
+        gap = min(gaps, default=float("nan"))
         raise ProbeError(
             subject,
             expected="derivatives that agree with finite differences",
-            got=f"a relative difference of {min(gaps):.3g} at the best of {len(gaps)} steps "
+            got=f"a relative difference of {gap:.3g} at the best of {len(gaps)} steps "
             f"(claimed norm {norm(claimed).max().item():.3g})",
             remedy="the graph is detached somewhere, or a backward is wrong: compute gradients "
             "with create_graph=True and without .detach(), .data, no_grad, activation "
