@@ -181,10 +181,14 @@ def _bounds(cell: Cell, bound: Values, adjusted: Values) -> Numbers:
 
 def _made(cell: Cell) -> str:
     """The attack that was made in this ball, on what was bounded: the paper speaks of that."""
-    bounded = "copy" if cell.has_copy else "yours"
-    made = [name for name in cell.attacks if cell.attacked(name) in (bounded, None)]
+    made = _on_bounded(cell)
     assert len(made) == 1, made  # the paper has one for each norm
     return made[0]
+
+
+def _on_bounded(cell: Cell) -> list[str]:
+    bounded = "copy" if cell.has_copy else "yours"
+    return [name for name in cell.attacks if cell.attacked(name) in (bounded, None)]
 
 
 def _any_label(cell: Cell) -> dict[str, Values]:
@@ -197,7 +201,7 @@ def _label_kept(cell: Cell) -> dict[str, Values]:
     One that stayed at the input kept it, but found nothing.
     """
     found = {name: np.full(len(cell), np.nan) for name in _FURTHEST}
-    for attack in cell.attacks:
+    for attack in _on_bounded(cell):
         counts = (cell.attack(attack, "label_kept") > 0) & (cell.attack(attack) > 0)
         own = {name: cell.attack(attack, field) for name, field in _FURTHEST.items()}
         found = _further(found, {n: np.where(counts, each, np.nan) for n, each in own.items()})
