@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from claims import deeper
 from claims.measure import described, measure
 from claims.plan import Block, Settings, plan
 from claims.report import report
-from claims.running import computed
+from claims.running import computed, options
 from claims.store import BOUNDS, LINEAR, RESULTS, Stored
 
 TEXT = Path(__file__).parent / "bounds.txt"
@@ -72,23 +72,12 @@ def run(tables: Tables, settings: Settings, jobs: int) -> None:
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line: how much to compute, with how many processes."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help=f"of {', '.join(each.name for each in fields(Settings))}",
-    )
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--report", action="store_true", help="only report what is there")
+    parser = options(__doc__, Settings, RESULTS, TEXT)
     parser.add_argument(
         "--deeper",
         action="store_true",
         help="only search again, and more, where the stored mean-value bounds were exceeded",
     )
-    parser.add_argument("--folder", type=Path, default=RESULTS, help="of the tables")
-    parser.add_argument("--text", type=Path, default=TEXT)
     return parser.parse_args(given)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import torch
 import attribound as ab
 from attribound.basics.locking import Lock
 from attribound.values import changed
-from claims.running import computed
+from claims.running import computed, options
 from claims.store import COPIED, RESULTS, Stored
 from relu.measure import described, measure
 from relu.networks import NETWORKS
@@ -92,18 +92,7 @@ def told(table: Stored, settings: Settings) -> str:
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line: how much to compute, with how many processes."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help=f"of {', '.join(each.name for each in fields(Settings))}",
-    )
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--report", action="store_true", help="only report what is there")
-    parser.add_argument("--folder", type=Path, default=RESULTS, help="of the table")
-    parser.add_argument("--text", type=Path, default=TEXT)
+    parser = options(__doc__, Settings, RESULTS, TEXT)
     return parser.parse_args(given)
 
 

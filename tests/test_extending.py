@@ -6,8 +6,13 @@ ball with frozen features, an attack, a claim. None of them touches a file of th
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,13 +23,29 @@ from typer.testing import CliRunner
 import attribound as ab
 from attribound.auditing import cells
 from attribound.cli.app import app
-from pieces.cam import GradCAM
-from pieces.doubled import Doubled
-from pieces.frozen import FrozenBall
-from pieces.shake import Shake
+from attribound.values import registry
 
 TESTS = Path(__file__).parent
 FROZEN = 2
+PIECES = {"cam": "GradCAM", "frozen": "FrozenBall", "shake": "Shake", "doubled": "Doubled"}
+#: The user's classes while these tests run.
+OWN: Any = SimpleNamespace()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pieces() -> Iterator[None]:
+    """Import the user's modules, and leave no trace of what they register to other tests."""
+    known = importlib.import_module("attribound.results.claims")
+    registries = (known._claims, registry._named, registry._names)
+    before = [dict(each) for each in registries]
+    for module, name in PIECES.items():
+        setattr(OWN, name, getattr(importlib.import_module(f"pieces.{module}"), name))
+    yield
+    for each, kept in zip(registries, before, strict=True):
+        each.clear()
+        each.update(kept)
+    for module in [name for name in sys.modules if name.partition(".")[0] == "pieces"]:
+        del sys.modules[module]
 
 
 def network() -> nn.Module:
@@ -45,18 +66,18 @@ def examples() -> tuple[Tensor, Tensor]:
 
 
 @pytest.fixture(scope="module")
-def cam() -> GradCAM:
-    return GradCAM(network())
+def cam() -> ab.Attribution:
+    return OWN.GradCAM(network())
 
 
 class TestInTheLibrary:
     def test_a_map_of_another_shape_is_bounded(
-        self, cam: GradCAM, examples: tuple[Tensor, Tensor]
+        self, cam: ab.Attribution, examples: tuple[Tensor, Tensor]
     ) -> None:
         x, _ = examples
         assert cam(x).shape == (6, 4, 4)
         made = ab.bounds(
-            cam, x, ab.L2Ball(0.05), claims=["first_order", "adjusted", "mean_value", Doubled()]
+            cam, x, ab.L2Ball(0.05), claims=["first_order", "adjusted", "mean_value", OWN.Doubled()]
         )
         assert list(made) == ["first_order", "adjusted", "mean_value", "doubled"]
         found = ab.attacks.AttributionAscent()(cam, x, ab.L2Ball(0.05))
@@ -68,7 +89,7 @@ class TestInTheLibrary:
         self, examples: tuple[Tensor, Tensor]
     ) -> None:
         x = examples[0][:2].double()
-        cam = GradCAM(network().double())
+        cam = OWN.GradCAM(network().double())
         target = cam.targets(x)
         rows = torch.autograd.functional.jacobian(lambda z: cam.map(z, target), x)
         for i in range(2):
@@ -77,9 +98,11 @@ class TestInTheLibrary:
             bound = ab.bound(cam, x[i : i + 1], ab.L2Ball(0.1))
             assert 1 <= bound.euclidean.item() / (0.1 * sigma.item()) <= 1.011
 
-    def test_frozen_features_stay(self, cam: GradCAM, examples: tuple[Tensor, Tensor]) -> None:
+    def test_frozen_features_stay(
+        self, cam: ab.Attribution, examples: tuple[Tensor, Tensor]
+    ) -> None:
         x, _ = examples
-        ball = FrozenBall(0.05, rows_frozen=FROZEN)
+        ball = OWN.FrozenBall(0.05, rows_frozen=FROZEN)
         bound = ab.bound(cam, x, ball)
         plain = ab.bound(cam, x, ab.L2Ball(0.05))
         assert (bound.euclidean < 0.999 * plain.euclidean).all()
@@ -87,24 +110,29 @@ class TestInTheLibrary:
             ab.attacks.AttributionAscent(),
             ab.attacks.PGD(),
             ab.attacks.IFIA(steps=5),
-            Shake(),
+            OWN.Shake(),
         ):
             found = attack(cam, x, ball)
             assert (found.delta[:, :, :FROZEN] == 0).all()
             assert found.delta.flatten(1).norm(dim=1).max() <= 0.05 * (1 + 1e-6)
 
-    def test_the_attack(self, cam: GradCAM, examples: tuple[Tensor, Tensor]) -> None:
+    def test_the_attack(self, cam: ab.Attribution, examples: tuple[Tensor, Tensor]) -> None:
         x, _ = examples
-        few, many = (Shake(draws)(cam, x, ab.L2Ball(0.1)) for draws in (2, 20))
+        few, many = (OWN.Shake(draws)(cam, x, ab.L2Ball(0.1)) for draws in (2, 20))
         assert (many.deviation >= few.deviation).all()
         assert (many.deviation > few.deviation).any()
 
     @pytest.mark.parametrize(
-        "value",
-        [GradCAM(layers=3), FrozenBall(0.3, rows_frozen=5), Shake(7), Doubled(3.0)],
-        ids=lambda value: type(value).__name__,
+        ("name", "settings"),
+        [
+            ("GradCAM", {"layers": 3}),
+            ("FrozenBall", {"epsilon": 0.3, "rows_frozen": 5}),
+            ("Shake", {"draws": 7}),
+            ("Doubled", {"factor": 3.0}),
+        ],
     )
-    def test_a_value_of_ones_own_is_its_own_setting(self, value: object) -> None:
+    def test_a_value_of_ones_own_is_its_own_setting(self, name: str, settings: Any) -> None:
+        value = getattr(OWN, name)(**settings)
         kind = type(value).__mro__[1]
         stored = json.loads(json.dumps(ab.to_spec(value)))
         assert ab.from_spec(stored, kind) == value
@@ -118,10 +146,10 @@ def run(examples: tuple[Tensor, Tensor], tmp_path_factory: pytest.TempPathFactor
         network(),
         examples,
         out=tmp_path_factory.mktemp("runs") / "own",
-        attributions=[GradCAM()],
-        balls=[FrozenBall(0.05, rows_frozen=FROZEN), ab.L2Ball(0.05)],
-        claims=["first_order", "mean_value", Doubled()],
-        attacks={"shake": Shake(), "ascent": ab.attacks.AttributionAscent(steps=4)},
+        attributions=[OWN.GradCAM()],
+        balls=[OWN.FrozenBall(0.05, rows_frozen=FROZEN), ab.L2Ball(0.05)],
+        claims=["first_order", "mean_value", OWN.Doubled()],
+        attacks={"shake": OWN.Shake(), "ascent": ab.attacks.AttributionAscent(steps=4)},
         batch=3,
         maps="all",
         engine=ab.LocalEngine(workers=2),
@@ -150,10 +178,10 @@ class TestInAnAudit:
             assert row["map_shape"] == [4, 4]
 
     def test_the_bound_is_that_of_the_library(
-        self, run: ab.Run, cam: GradCAM, examples: tuple[Tensor, Tensor]
+        self, run: ab.Run, cam: ab.Attribution, examples: tuple[Tensor, Tensor]
     ) -> None:
         (frozen,) = (cell for cell in cells(run.rows()) if cell.ball != "l2")
-        bound = ab.bound(cam, examples[0], FrozenBall(0.05, rows_frozen=FROZEN))
+        bound = ab.bound(cam, examples[0], OWN.FrozenBall(0.05, rows_frozen=FROZEN))
         np.testing.assert_allclose(frozen.bound("first_order"), bound.euclidean.numpy(), rtol=1e-4)
 
     def test_the_code_is_part_of_the_run(self, run: ab.Run) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import attribound as ab
 from attribound.values import Record
+from claims.running import refuse_unknown
 
 MLPS = ("mlp-at-b5", "mlp-at-b20", "mlp-nat-b5", "mlp-nat-b20")
 CNNS = ("at", "nat", "at-b5", "nat-b5")
@@ -45,10 +46,7 @@ class Settings(Record):
 
     def __post_init__(self) -> None:
         """Refuse a network that there is not: nothing would be measured."""
-        unknown = ", ".join(repr(name) for name in self.networks if name not in NETWORKS)
-        if unknown:
-            known = f"some of {', '.join(NETWORKS)}"
-            raise ab.InputError("networks", expected=known, got=unknown, remedy="choose others")
+        refuse_unknown(self.networks, NETWORKS)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import attribound as ab
 from attribound.attacks import Ascend, Attack, AttributionAscent, KinkSteps, RandomPerturbation
 from attribound.values import Record
 from claims.plan import batches
+from claims.running import refuse_unknown
 from relu.networks import NETWORKS
 
 ATTRIBUTIONS: Mapping[str, ab.Attribution] = {
@@ -106,10 +107,7 @@ class Settings(Record):
 
     def __post_init__(self) -> None:
         """Refuse a network that there is not: nothing would be measured."""
-        unknown = ", ".join(repr(name) for name in self.networks if name not in NETWORKS)
-        if unknown:
-            known = f"some of {', '.join(NETWORKS)}"
-            raise ab.InputError("networks", expected=known, got=unknown, remedy="choose others")
+        refuse_unknown(self.networks, NETWORKS)
 
 
 @dataclass(frozen=True)
