@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from attribound.auditing.rows import SCHEMA, table
-from attribound.auditing.summary import ExceededShare, summarise, totals, wilson, yours_totals
+from attribound.auditing.summary import summarise, totals, yours_totals
+from attribound.auditing.summary_records import ExceededShare, wilson
 
 
 def row(sample, attack, bound, **more) -> dict:

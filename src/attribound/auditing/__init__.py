@@ -8,7 +8,8 @@ from attribound.auditing.protocols import Protocol
 from attribound.auditing.settings import AuditSettings, read_settings
 from attribound.auditing.sources import chosen, load_data, load_model
 from attribound.auditing.store import Run, is_run
-from attribound.auditing.summary import summarise, totals, wilson
+from attribound.auditing.summary import summarise, totals
+from attribound.auditing.summary_records import wilson
 
 __all__ = [
     "AuditSettings",

@@ -20,7 +20,8 @@ from attribound.auditing.audit import audit as run_audit
 from attribound.auditing.engines import Engine, LocalEngine, RayEngine
 from attribound.auditing.manifest import Manifest
 from attribound.auditing.store import Run, is_run
-from attribound.auditing.summary import Summary, yours_totals
+from attribound.auditing.summary import yours_totals
+from attribound.auditing.summary_records import Summary
 from attribound.basics.errors import InputError
 from attribound.basics.toml_files import read_toml, toml_value
 from attribound.basics.whole_files import StorageError

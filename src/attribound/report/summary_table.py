@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attribound.auditing.rows import COPY, YOURS
-from attribound.auditing.summary import (
+from attribound.auditing.summary_records import (
     AttackSummary,
     ClaimSummary,
     CopySummary,

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from attribound.auditing import Cell
 from attribound.auditing.rows import COPY, YOURS
-from attribound.auditing.summary import CopySummary, fidelity_of, opposing
+from attribound.auditing.summary import fidelity_of, opposing
+from attribound.auditing.summary_records import CopySummary
 from attribound.report.groups import Group, Numbers, records
 from attribound.report.subjects import A_COPY, aside, headed, network
 from attribound.results import Claim, claims
