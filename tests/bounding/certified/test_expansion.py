@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 import attribound as ab
 import cases
+from attribound.basics.rounding import up
 from attribound.bounding.certified.composites import Composites
 from attribound.bounding.certified.expansion import Expansion, dual_order, expand, row_norms
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.path import paths
 from attribound.bounding.certified.remainder import enclose
-from attribound.bounding.certified.rounding import up
 from attribound.bounding.certified.taylor import componentwise, remainder
 from attribound.operators import dense
 from bounding.certified import reference

@@ -12,6 +12,7 @@ from torch import nn
 import attribound as ab
 from attribound.bounding.certified.network import unroll
 from attribound.models import SmallCNN
+from attribound.models.normalisation import Normalisation, Normalise
 from bounding.certified import reference
 
 
@@ -34,6 +35,8 @@ def affine_modules() -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
         "flatten some": (nn.Flatten(2), (2, 3, 2)),
         "batch norm": (nn.BatchNorm2d(3), (3, 2, 2)),
         "plain batch norm": (nn.BatchNorm1d(4, affine=False), (4,)),
+        "normalise": (Normalise(Normalisation((0.3, -0.2), (0.5, 2.0))), (2, 3, 2)),
+        "normalise all alike": (Normalise(Normalisation((0.3,), (0.5,))), (2, 3)),
     }
     for module, _ in modules.values():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
@@ -156,6 +159,14 @@ REFUSED = {
         "BatchNorm1d that takes its statistics from the batch",
     ),
     "dropout": (nn.Dropout(), "Dropout in train mode"),
+    "channels": (
+        Normalise(Normalisation((0.0,) * 3, (1.0,) * 3)),
+        r"Normalise of 3 channels on one example of shape \(2,\)",
+    ),
+    "copied": (
+        ab.smooth(nn.Sequential(nn.LeakyReLU(inplace=True)), 5.0),
+        "LeakyReLU in a smooth copy",
+    ),
     "negative beta": (nn.Softplus(beta=-1.0), "Softplus with beta=-1.0"),
 }
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attribound.basics.rounding import up
 from attribound.bounding.certified.network import Network
-from attribound.bounding.certified.rounding import up
 
 _ROWS = 256
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attribound.basics.rounding import SLACK, TINY, up
 from attribound.bounding.certified.composites import Composites
 from attribound.bounding.certified.expansion import dual_order, expand, row_norms
 from attribound.bounding.certified.network import Network
 from attribound.bounding.certified.path import GradientPath
 from attribound.bounding.certified.quadratic import Form
 from attribound.bounding.certified.remainder import enclose
-from attribound.bounding.certified.rounding import SLACK, TINY, up
 from attribound.bounding.certified.taylor import TaylorRemainder, componentwise, remainder
 
 _ROUNDS = 3

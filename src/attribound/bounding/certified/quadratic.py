@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attribound.basics.rounding import SLACK, TINY, gamma
 from attribound.bounding.certified.expansion import dual_order
-from attribound.bounding.certified.rounding import SLACK, TINY, gamma
 
 _COLUMNS, _ITERATIONS = 16, 12
 

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attribound.basics.rounding import up
 from attribound.bounding.certified.activation import SmoothActivation
 from attribound.bounding.certified.composites import Composites
 from attribound.bounding.certified.curvature import Curvature, curvature
 from attribound.bounding.certified.expansion import Expansion, Layer
-from attribound.bounding.certified.rounding import up
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attribound.basics.rounding import up
 from attribound.bounding.certified.expansion import Expansion, Layer
 from attribound.bounding.certified.quadratic import Form
 from attribound.bounding.certified.remainder import Backward, Forward, NeuronEnclosure
-from attribound.bounding.certified.rounding import up
 
 #: Below this, derivatives of a neuron are as good as zero; a margin still counts them.
 _SMALLEST = 1e-30

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attribound.bounding.certified.rounding import gamma
+from attribound.basics.rounding import gamma
 
 
 class Affine(ABC):
