@@ -16,6 +16,8 @@ from attribound.models import (
     Normalisation,
     ResNet18,
     ResNet18Config,
+    ResNet50,
+    ResNet50Config,
     SmallCNN,
     SmallCNNConfig,
     build,
@@ -44,9 +46,22 @@ OTHERS: dict[str, tuple[Config, nn.Module]] = {
         ),
         ResNet18(1, 5, 3, "imagenet", "max", nn.ReLU),
     ),
+    "resnet50": (
+        ResNet50Config(
+            channels=1,
+            classes=5,
+            width=3,
+            strided="1x1",
+            norm_epsilon=1e-3,
+            pooling="max",
+            activation=Activation.relu(),
+        ),
+        ResNet50(1, 5, 3, "1x1", 1e-3, "max", nn.ReLU),
+    ),
 }
 DEFAULTS = {"mlp": (MLPConfig(), MLP), "small_cnn": (SmallCNNConfig(), SmallCNN)}
 DEFAULTS["resnet18"] = (ResNet18Config(), ResNet18)
+DEFAULTS["resnet50"] = (ResNet50Config(), ResNet50)
 
 
 def shapes(model: nn.Module) -> dict[str, torch.Size]:

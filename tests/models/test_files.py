@@ -206,6 +206,27 @@ def test_refuses_weights_of_another_network(changes, match, tmp_path) -> None:
     load(with_weights(tmp_path / "net"), SMALL)
 
 
+def test_weights_of_several_dtypes_take_the_one_asked_for(tmp_path) -> None:
+    path = with_weights(tmp_path / "net", _1_weight=torch.full((3, 4), 0.1).half())
+    model = load(path, SMALL, dtype=torch.float64)
+    assert {p.dtype for p in model.parameters()} == {torch.float64}
+    assert model[1].weight[0, 0] == torch.tensor(0.1).half().double()
+
+
+def test_counts_of_batches_may_be_left_out(tmp_path) -> None:
+    config, shape = NETWORKS["resnet18"]
+    model = trained(config).eval()
+    weights = {n: v for n, v in model.state_dict().items() if not n.endswith("_tracked")}
+    save_file(weights, tmp_path / "net")
+    again = load(tmp_path / "net", config)
+    assert again.bn1.num_batches_tracked == 0
+    x = torch.rand(2, *shape)
+    assert torch.equal(again(x), model(x))
+    save_file({n: v for n, v in weights.items() if n != "bn1.bias"}, tmp_path / "net")
+    with pytest.raises(ab.InputError, match="got nothing"):
+        load(tmp_path / "net", config)
+
+
 def test_foreign_weights_need_a_config(tmp_path) -> None:
     path = with_weights(tmp_path / "net")
     with pytest.raises(ab.InputError, match="net: expected a config in the file or as argument"):

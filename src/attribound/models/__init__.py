@@ -4,6 +4,7 @@ from attribound.models.config import (
     Config,
     MLPConfig,
     ResNet18Config,
+    ResNet50Config,
     SmallCNNConfig,
     build,
     config_from_json,
@@ -12,6 +13,7 @@ from attribound.models.files import load, save
 from attribound.models.mlp import MLP
 from attribound.models.normalisation import Normalisation
 from attribound.models.resnet import ResNet18
+from attribound.models.resnet50 import ResNet50
 from attribound.models.settings import Activation
 from attribound.models.small_cnn import SmallCNN
 
@@ -23,6 +25,8 @@ __all__ = [
     "Normalisation",
     "ResNet18",
     "ResNet18Config",
+    "ResNet50",
+    "ResNet50Config",
     "SmallCNN",
     "SmallCNNConfig",
     "build",

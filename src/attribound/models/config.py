@@ -13,6 +13,7 @@ from attribound.basics.errors import InputError
 from attribound.models.mlp import MLP
 from attribound.models.normalisation import Normalisation, Normalised
 from attribound.models.resnet import ResNet18, Stem
+from attribound.models.resnet50 import ResNet50, Strided
 from attribound.models.settings import SOFTPLUS, Activation, Pooling
 from attribound.models.small_cnn import SmallCNN
 
@@ -112,8 +113,27 @@ class ResNet18Config(Config):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ResNet50Config(Config):
+    """Settings of a :class:`ResNet50`."""
+
+    architecture = "resnet50"
+
+    channels: int = 3
+    classes: int = 1000
+    width: int = 64
+    strided: Strided = "3x3"
+    norm_epsilon: float = 1e-5
+    pooling: Pooling = "average"
+
+    def network(self) -> ResNet50:
+        """The network with new weights."""
+        sizes = self.channels, self.classes, self.width
+        return ResNet50(*sizes, self.strided, self.norm_epsilon, self.pooling, self.activation)
+
+
 ARCHITECTURES: dict[str, type[Config]] = {
-    kind.architecture: kind for kind in (MLPConfig, SmallCNNConfig, ResNet18Config)
+    kind.architecture: kind for kind in (MLPConfig, SmallCNNConfig, ResNet18Config, ResNet50Config)
 }
 
 

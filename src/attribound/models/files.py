@@ -18,6 +18,8 @@ from attribound.models.normalisation import Normalised
 
 #: The key of the config, as JSON text, in the metadata of the file.
 KEY = "attribound.config"
+#: How the names of counts end that batch norms keep while they are trained.
+_COUNT = "num_batches_tracked"
 
 
 def save(model: nn.Module, config: Config, path: str | Path) -> None:
@@ -46,12 +48,17 @@ def save(model: nn.Module, config: Config, path: str | Path) -> None:
     write_whole(Path(path), to_bytes(weights, metadata))
 
 
-def load(path: str | Path, config: Config | None = None) -> nn.Module:
+def load(
+    path: str | Path, config: Config | None = None, dtype: torch.dtype | None = None
+) -> nn.Module:
     """The network stored at ``path``, in eval mode, on the CPU, in the dtype it was saved in.
+
+    Counts of batches that a batch norm has seen may be left out: eval mode has no use for them.
 
     Args:
         path: a safetensors file with the weights of the network behind any normalisation.
         config: for files without one, such as weights published by others.
+        dtype: to convert to, for files that keep large weights in half precision.
 
     Raises:
         InputError: the file is no safetensors file or truncated; has no config, or not
@@ -63,9 +70,17 @@ def load(path: str | Path, config: Config | None = None) -> nn.Module:
     config = _agree(path.name, stored, config)
     with torch.device("meta"):  # nothing is drawn that the file replaces
         network = config.network()
+    weights = with_counts(weights, network.state_dict())
     _check(path.name, weights, network.state_dict())
+    found = dtype or _dtype(path.name, weights)
     network.load_state_dict(weights, assign=True)
-    return normalised(config, network).to(_dtype(weights)).eval()
+    return normalised(config, network).to(found).eval()
+
+
+def with_counts(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """``weights``, and zero for the counts of batches among the ``wanted`` that they lack."""
+    counts = (name for name in wanted if name.endswith(_COUNT) and name not in weights)
+    return {**weights, **{name: torch.tensor(0) for name in counts}}
 
 
 def _read(path: Path) -> tuple[Config | None, dict[str, Tensor]]:
@@ -131,18 +146,19 @@ def _check(name: str, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor
             got=f"{_describe(weights.get(first))}, and {len(differing) - 1} more that differ",
             remedy="the weights belong to another network: check its config",
         )
-    dtypes = sorted({str(w.dtype) for w in weights.values() if w.is_floating_point()})
-    if len(dtypes) != 1:
+
+
+def _dtype(name: str, weights: Mapping[str, Tensor]) -> torch.dtype:
+    """That of all weights."""
+    found = {w.dtype for w in weights.values() if w.is_floating_point()}
+    if len(found) != 1:
         raise InputError(
             name,
             expected="weights of one floating-point dtype",
-            got=", ".join(dtypes),
-            remedy="convert the network, e.g. model.float(), and save it again",
+            got=", ".join(sorted(map(str, found))),
+            remedy="say which the network shall have, e.g. dtype=torch.float32",
         )
-
-
-def _dtype(weights: Mapping[str, Tensor]) -> torch.dtype:
-    return next(w.dtype for w in weights.values() if w.is_floating_point())
+    return found.pop()
 
 
 def _describe(weight: Tensor | None) -> str:

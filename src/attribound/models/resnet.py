@@ -51,17 +51,12 @@ class ResNet18(nn.Sequential):
     ) -> None:
         _check(channels, classes, width, stem, pooling)
         layers = OrderedDict[str, nn.Module](
-            conv1=_conv(channels, width, 3, 1) if stem == "cifar" else _conv(channels, width, 7, 2),
+            conv1=conv(channels, width, 3, 1) if stem == "cifar" else conv(channels, width, 7, 2),
             bn1=nn.BatchNorm2d(width),
             act1=activation(),
         )
         if stem == "imagenet":
-            layers["pool1"] = (
-                nn.MaxPool2d(3, stride=2, padding=1)
-                if pooling == "max"
-                # Without the padding's zeros, which would darken the border.
-                else nn.AvgPool2d(3, stride=2, padding=1, count_include_pad=False)
-            )
+            layers["pool1"] = stem_pooling(pooling)
         before = width
         for stage, after in enumerate((width, 2 * width, 4 * width, 8 * width)):
             layers[f"layer{stage + 1}"] = nn.Sequential(
@@ -86,14 +81,14 @@ class BasicBlock(nn.Module):
 
     def __init__(self, before: int, after: int, stride: int, activation: MakeActivation) -> None:
         super().__init__()
-        self.conv1 = _conv(before, after, 3, stride)
+        self.conv1 = conv(before, after, 3, stride)
         self.bn1 = nn.BatchNorm2d(after)
         self.act1 = activation()
-        self.conv2 = _conv(after, after, 3, 1)
+        self.conv2 = conv(after, after, 3, 1)
         self.bn2 = nn.BatchNorm2d(after)
         self.shortcut = nn.Sequential()
         if stride != 1 or before != after:
-            self.shortcut = nn.Sequential(_conv(before, after, 1, stride), nn.BatchNorm2d(after))
+            self.shortcut = nn.Sequential(conv(before, after, 1, stride), nn.BatchNorm2d(after))
         self.act2 = activation()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -103,9 +98,17 @@ class BasicBlock(nn.Module):
         return out
 
 
-def _conv(before: int, after: int, size: int, stride: int) -> nn.Conv2d:
+def conv(before: int, after: int, size: int, stride: int) -> nn.Conv2d:
     """Without offsets: a batch norm follows."""
     return nn.Conv2d(before, after, size, stride, padding=size // 2, bias=False)
+
+
+def stem_pooling(pooling: Pooling) -> nn.Module:
+    """That of stems for large images: three by three, with stride two."""
+    if pooling == "max":
+        return nn.MaxPool2d(3, stride=2, padding=1)
+    # Without the padding's zeros, which would darken the border.
+    return nn.AvgPool2d(3, stride=2, padding=1, count_include_pad=False)
 
 
 def _check(channels: int, classes: int, width: int, stem: object, pooling: object) -> None:

@@ -9,7 +9,7 @@ from attribound.auditing import load_model
 from attribound.values import from_spec
 from paper_made import bound_of
 from reproduction.paper.items import RunSpec
-from reproduction.paper.networks import cifar10_resnet18, imagenet_resnet18
+from reproduction.paper.networks import cifar10_resnet18, imagenet_resnet50, robust_resnet50
 from reproduction.paper.plan import Plan
 from reproduction.paper.runs import Runs
 from reproduction.paper.tables import grid
@@ -18,7 +18,11 @@ from shared import shared
 
 @pytest.mark.parametrize(
     ("network", "shape", "classes"),
-    [(cifar10_resnet18, (3, 32, 32), 10), (imagenet_resnet18, (3, 64, 64), 1000)],
+    [
+        (cifar10_resnet18, (3, 32, 32), 10),
+        (imagenet_resnet50, (3, 64, 64), 1000),
+        (robust_resnet50, (3, 64, 64), 1000),
+    ],
 )
 def test_they_take_pixels_and_give_logits(network, shape, classes) -> None:
     assert network(width=2).eval()(torch.rand(2, *shape)).shape == (2, classes)
@@ -52,7 +56,7 @@ def test_the_l2_bound_of_an_imagenet_picture_takes_tens_of_products(tmp_path) ->
                 "balls": {"l2": [0.1]},
                 "models": {
                     "ce": {
-                        "model": 'reproduction.paper.networks:imagenet_resnet18?{"width": 2}',
+                        "model": 'reproduction.paper.networks:imagenet_resnet50?{"width": 1}',
                         "smooth": 20.0,
                     }
                 },

@@ -13,6 +13,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from attribound.basics.errors import InputError
+from attribound.models.files import with_counts
+from attribound.models.normalisation import Normalised
 
 #: How to make a file of weights out of a pickled model.
 CONVERT = """if you trust it, write its weights alone:
@@ -33,14 +35,19 @@ _SHOWN = 5
 def load_weights(model: nn.Module, path: Path) -> tuple[str, ...]:
     """Put the weights stored at ``path`` into ``model``; notes on what was changed for that.
 
-    Names and shapes must be the model's, all of them. Of a checkpoint the part named
-    ``state_dict`` or ``model`` is taken. A model takes the precision of double weights.
+    Names and shapes must be the model's, all of them; counts of batches that its batch norms
+    have seen may be left out, and so may the normalisation in front of the library's own
+    networks. Of a checkpoint the part named ``state_dict`` or ``model`` is taken. A model
+    takes the precision of double weights.
 
     Raises:
         InputError: the file has other weights, is damaged, or is not of tensors alone.
     """
     stored = read_weights(existing(path))
+    if isinstance(model, Normalised) and not any(name.startswith("network.") for name in stored):
+        stored = {f"network.{name}": value for name, value in stored.items()}
     weights, notes = _unwrapped(stored, model.state_dict())
+    weights = with_counts(weights, model.state_dict())
     _check(path.name, weights, model.state_dict())
     floats = {weight.dtype for weight in weights.values() if weight.is_floating_point()}
     if torch.float64 in floats:
