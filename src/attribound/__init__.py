@@ -36,6 +36,7 @@ from attribound.bounding.guarantees import bound, bounds
 from attribound.bounding.mean_value import MeanValue
 from attribound.bounding.method import Method, Question
 from attribound.bounding.restate import restate
+from attribound.bounding.smoothed import Smoothed
 from attribound.bounding.validation import Validation, validate
 from attribound.networks import smooth
 from attribound.operators import LinearOperator
@@ -114,6 +115,7 @@ __all__ = [
     "Run",
     "Saliency",
     "SmoothGrad",
+    "Smoothed",
     "SpectralSolver",
     "SplitConformal",
     "Status",

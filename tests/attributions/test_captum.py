@@ -11,6 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import attribound as ab
 import cases
 import laws
+from attribound.attributions.captum_values import CaptumValues
 
 NETWORK = pytest.mark.parametrize("network", cases.NETWORKS)
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
@@ -110,10 +111,10 @@ def test_captums_gradients_are_wrong_where_ours_are_right(kind) -> None:
 def explainers() -> dict[str, object]:
     model, _ = cases.image()
     return {
-        "captum.attr._core.deep_lift.DeepLift": captum.attr.DeepLift(model),
-        "captum.attr._core.gradient_shap.GradientShap": captum.attr.GradientShap(model),
-        "captum.attr._core.occlusion.Occlusion": captum.attr.Occlusion(model),
-        "LayerIntegratedGradients": captum.attr.LayerIntegratedGradients(model, model[0]),
+        "captum.attr._core.deep_lift.DeepLift": captum.attr.DeepLift(model, False),
+        "captum.attr._core.layer.grad_cam.LayerGradCam": captum.attr.LayerGradCam(
+            model, nn.Linear(2, 2)
+        ),
         "captum.attr._core.noise_tunnel.NoiseTunnel": captum.attr.NoiseTunnel(
             captum.attr.Saliency(model)
         ),
@@ -146,3 +147,74 @@ def test_settings_without_a_counterpart_are_refused(kind, settings, message) -> 
     explainer = getattr(captum.attr, kind)(cases.tabular()[0])
     with pytest.raises(ab.ModelError, match=message):
         ab.from_captum(explainer, **settings)
+
+
+def relu_images() -> tuple[nn.Module, torch.Tensor]:
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        nn.Conv2d(1, 3, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(48, 3)
+    ).eval()
+    return network, torch.rand(2, 1, 4, 4)
+
+
+@pytest.mark.filterwarnings("ignore:Setting backward hooks")
+class TestValuesAlone:
+    """Every other object of Captum is evaluated as it is, and never differentiated."""
+
+    def explainer(self, name: str, network: nn.Module) -> object:
+        several = {"LayerGradCam", "GuidedGradCam"}
+        made = getattr(captum.attr, name)
+        return made(network, network[0]) if name in several else made(network)
+
+    @pytest.mark.parametrize(
+        "name", ["GuidedBackprop", "Deconvolution", "LayerGradCam", "GuidedGradCam"]
+    )
+    def test_they_are_those_of_captum(self, name: str) -> None:
+        network, x = relu_images()
+        target = torch.tensor([0, 2])
+        explainer = self.explainer(name, network)
+        ours = ab.from_captum(explainer)(x, target)
+        torch.testing.assert_close(
+            ours, explainer.attribute(x.requires_grad_(), target=target).detach()
+        )
+
+    def test_settings_of_attribute_are_passed(self) -> None:
+        network, x = relu_images()
+        made = ab.from_captum(captum.attr.FeatureAblation(network), baselines=0.5)
+        want = captum.attr.FeatureAblation(network).attribute(x, target=0, baselines=0.5)
+        torch.testing.assert_close(made(x, 0), want)
+        assert made.name == "FeatureAblation"
+
+    def test_it_is_described_by_its_settings(self) -> None:
+        network, x = relu_images()
+        made = ab.from_captum(captum.attr.LayerGradCam(network, network[0]))
+        assert made.name == "LayerGradCam 0"
+        again = ab.from_spec(ab.to_spec(made), ab.Attribution).of(network)
+        torch.testing.assert_close(again(x), made(x))
+
+    def test_it_has_no_jacobian(self) -> None:
+        network, x = relu_images()
+        made = ab.from_captum(captum.attr.GuidedBackprop(network))
+        with pytest.raises(ab.ModelError, match=r"must not be differentiated; use attribound\.Smo"):
+            made.linearize(x)
+        with pytest.raises(ab.ModelError, match="must not be differentiated"):
+            made.relinearize(x, torch.zeros(2, dtype=torch.long))
+
+    def test_what_is_random_is_refused(self) -> None:
+        network, x = relu_images()
+        made = ab.from_captum(captum.attr.GradientShap(network), baselines=torch.zeros(3, 1, 4, 4))
+        with pytest.raises(ab.ModelError, match="same output for the same input"):
+            made(x)
+
+    def test_mistakes(self) -> None:
+        network, x = relu_images()
+        with pytest.raises(ab.InputError, match=r"the name of one in captum\.attr"):
+            CaptumValues(network, method="Nothing")(x)
+        with pytest.raises(ab.InputError, match="the name of a layer of the model"):
+            CaptumValues(network, method="LayerGradCam", layer="deep")(x)
+        whole = ab.from_captum(
+            captum.attr.LayerConductance(network, network[0]),
+            return_convergence_delta=True,
+        )
+        with pytest.raises(ab.ModelError, match="some for each example, got tuple"):
+            whole(x)

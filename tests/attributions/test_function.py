@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -158,7 +159,7 @@ def test_a_function_that_couples_examples_is_refused(fn) -> None:
         (lambda x, t: torch.cat([x, x]), r"\(2, 5\)"),
         (lambda x, t: x.sum(), r"\(\)"),
         (lambda x, t: (x,), "tuple"),
-        (lambda x, t: x.detach().numpy(), "ndarray"),
+        (lambda x, t: [1.0], "list"),
         (lambda x, t: None, "NoneType"),
     ],
 )
@@ -225,3 +226,15 @@ def test_an_error_inside_the_function_is_reported_with_its_name() -> None:
         return x @ torch.ones(99, 3)
 
     refused(broken, "attribution function broken: expected a function that runs, got .*shapes")
+
+
+def test_a_function_without_autograd_has_values_but_no_jacobian() -> None:
+    """With NumPy inside it can't be differentiated; a zero Jacobian would be a lie."""
+
+    def squares(x: Tensor, target: Tensor) -> np.ndarray:
+        return x.numpy() ** 2
+
+    for fn in (squares, lambda x, t: torch.from_numpy(squares(x, t))):
+        explained = ab.FunctionAttribution(fn)
+        torch.testing.assert_close(explained(X, 0), X**2)
+        refused(fn, "agree with finite differences")

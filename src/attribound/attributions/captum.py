@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from attribound.attributions.base import ModelAttribution
+from attribound.attributions.captum_values import CaptumValues
 from attribound.attributions.input_x_gradient import InputXGradient
 from attribound.attributions.integrated_gradients import IntegratedGradients
 from attribound.attributions.saliency import Saliency
@@ -22,31 +23,33 @@ _QUADRATURES = {
 
 
 def from_captum(explainer: object, **settings: Any) -> ModelAttribution:
-    """Our attribution with the values of a Captum object, and a right Jacobian.
+    """Our attribution with the values of a Captum object.
 
-    Captum's own results must not be differentiated: their gradients are silently
-    wrong. Captum is not imported here, nor needed.
+    ``Saliency``, ``InputXGradient`` and ``IntegratedGradients`` get a right Jacobian: Captum's own
+    results must not be differentiated, their gradients are silently wrong. Every other one is
+    evaluated as it is, for claims that need values alone (``ab.Smoothed()``).
 
     Args:
-        explainer: Captum's ``Saliency``, ``InputXGradient`` or ``IntegratedGradients``.
+        explainer: an object of Captum, with one model and at most one layer.
         settings: what you pass to its ``attribute``: ``n_steps`` (Captum's default 50),
             ``method`` (default ``gausslegendre``) and ``baselines`` (default 0) for
             integrated gradients; ``abs=False`` for saliency, which is translated with
             its sign (the bound holds for absolute values, too: they are no further
-            apart than the signed ones).
+            apart than the signed ones). For others all that ``attribute`` takes.
 
     Raises:
-        ModelError: the object or a setting has no counterpart, with the reason.
+        ModelError: it is no object of Captum, or a setting has no counterpart, with the reason.
     """
     kind = type(explainer)
     name = kind.__name__ if kind.__module__.split(".")[0] == "captum" else None
-    translate = _TRANSLATIONS.get(name or "")
-    if translate is None:
+    if name is None:
         raise _refusal(
             f"{kind.__module__}.{kind.__name__}",
-            "its values are not gradients we have in closed form; write it as a function and "
-            "use attribound.FunctionAttribution(fn)",
+            "write it as a function and use attribound.FunctionAttribution(fn)",
         )
+    translate = _TRANSLATIONS.get(name)
+    if translate is None:
+        return _values(explainer, name, settings)
     attribution = translate(explainer, settings)
     if settings:
         raise _refusal(
@@ -59,6 +62,32 @@ def from_captum(explainer: object, **settings: Any) -> ModelAttribution:
 def _model(explainer: Any) -> Classifier | Callable[[Tensor], Tensor]:
     model: Callable[[Tensor], Tensor] = explainer.forward_func
     return model
+
+
+def _values(explainer: Any, name: str, settings: dict[str, Any]) -> ModelAttribution:
+    """By its values alone, of the model and the layer that it has."""
+    model = getattr(explainer, "model", None) or getattr(explainer, "forward_func", None)
+    layer = getattr(getattr(explainer, "grad_cam", explainer), "layer", None)
+    known = model.named_modules() if isinstance(model, nn.Module) else ()
+    where = next((path for path, module in known if module is layer), None)
+    made = None
+    wraps = hasattr(explainer, "attribution_method")  # another one, as a noise tunnel does
+    if not wraps and model is not None and (layer is None or where is not None):
+        made = CaptumValues(model, method=name, layer=where, options=settings)
+    # What it was made with beside these would be lost: two of them must look the same.
+    if made is None or _plain(made.explainer()) != _plain(explainer):
+        raise _refusal(
+            f"{type(explainer).__module__}.{name}",
+            "it is more than a method of one model and one of its layers; write it as a function "
+            "and use attribound.FunctionAttribution(fn)",
+        )
+    return made
+
+
+def _plain(explainer: object) -> dict[str, object]:
+    """The plain settings of an object of Captum."""
+    kinds = (bool, int, float, str)
+    return {key: value for key, value in vars(explainer).items() if isinstance(value, kinds)}
 
 
 def _saliency(explainer: Any, settings: dict[str, Any]) -> ModelAttribution:
@@ -97,7 +126,7 @@ def _integrated_gradients(explainer: Any, settings: dict[str, Any]) -> ModelAttr
 def _refusal(got: str, reason: str) -> ModelError:
     return ModelError(
         "Captum object",
-        expected="Saliency, InputXGradient or IntegratedGradients with settings we know",
+        expected="an object of Captum with settings we know",
         got=got,
         remedy=reason,
     )

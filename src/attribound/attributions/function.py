@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from attribound.attributions.autograd import AutogradAttribution
@@ -23,7 +25,8 @@ class FunctionAttribution(AutogradAttribution):
 
     Attributes:
         fn: maps ``(batch, *features)`` and labels ``(batch,)`` to ``(batch, *scores)``. Which
-            network it explains is its own business.
+            network it explains is its own business. Without derivatives (NumPy inside) it serves
+            claims that need values alone, such as ``ab.Smoothed()``.
         model: the classifier behind it, if there is one: for the default target and
             the label constraint, and to look for kinks.
     """
@@ -69,8 +72,19 @@ class FunctionAttribution(AutogradAttribution):
         return f"attribution function {self.name}"
 
     def map(self, x: Tensor, target: Tensor) -> Tensor:
-        """What the function says."""
-        return self.fn(x, target)
+        """What the function says; one without autograd inside, e.g. with NumPy, gets plain numbers.
+
+        Such a function has no Jacobian, and where one is asked for, it is refused.
+        """
+        try:
+            found: object = self.fn(x, target)
+        except RuntimeError as error:
+            if "requires grad" not in str(error):
+                raise
+            found = self.fn(x.detach(), target)
+        if isinstance(found, np.ndarray):
+            return torch.as_tensor(found, dtype=x.dtype, device=x.device)
+        return found  # type: ignore[return-value]  # looked at by the caller
 
     def targets(self, x: Tensor, target: Target = None) -> Tensor:
         """The label of each example: as given, else the predicted class."""

@@ -95,12 +95,12 @@ class Paper(Protocol):
 @register("strong")
 @dataclass(frozen=True)
 class Strong(Protocol):
-    """Every claim that can be made without more settings, against five attacks."""
+    """Every claim about slopes that can be made without more settings, against five attacks."""
 
     def claims(self) -> tuple[Method, ...]:
         """All that are registered and need nothing else."""
         methods = (each.method() for each in claims() if each.method is not None)
-        return tuple(method for method in methods if method.ready)
+        return tuple(method for method in methods if method.ready and method.needs_slopes)
 
     def attacks(self, balls: Sequence[Ball]) -> dict[str, Attack]:  # noqa: ARG002
         """Ascents of two kinds with random starts, one on the angle, and both of the paper."""

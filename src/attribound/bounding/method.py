@@ -14,7 +14,7 @@ from torch import Tensor
 from attribound.attributions import Attribution
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
-from attribound.results import Attacked, Bound, Claim, claims
+from attribound.results import Attacked, Bound, Claim, MaxEpsilon, claims
 from attribound.values import Value
 
 Kind = TypeVar("Kind", bound="Method")
@@ -30,6 +30,9 @@ class Method(Value, ABC):
     #: Whether there are networks, attributions or balls without such a bound: audits then
     #: record why, and the sample does not count as failed.
     may_not_apply: ClassVar[bool] = False
+    #: Whether it needs derivatives of the attribution, and so a network without kinks. One that
+    #: does not is asked of the network that people run, not of a smooth copy of it.
+    needs_slopes: ClassVar[bool] = True
     #: Whether its bounds depend on the attacks that a question knows of.
     uses_attacks: ClassVar[bool] = False
 
@@ -56,6 +59,21 @@ class Method(Value, ABC):
     @abstractmethod
     def bound(self, question: Question) -> Bound:
         """The bound of every example; :func:`restate` makes one of a first-order bound."""
+
+    def largest_radius(self, question: Question, kind: str, limit: float) -> MaxEpsilon:  # noqa: ARG002
+        """The largest radius of balls like that of the question at which its bound is in a limit.
+
+        ``kind`` is ``euclidean``, ``cosine`` or ``degrees``.
+
+        Raises:
+            InputError: it is known in balls that were asked for only, as here.
+        """
+        raise InputError(
+            "method",
+            expected="one whose bounds are known at every radius",
+            got=type(self).__name__,
+            remedy="use attribound.FirstOrder() or attribound.Smoothed(), or bound several radii",
+        )
 
     @property
     def ready(self) -> bool:

@@ -16,11 +16,13 @@ from attribound.results.fidelity import Fidelity
 from attribound.results.join import join
 from attribound.results.linearisation import MaxEpsilon, Remainder
 from attribound.results.norm import NormEstimate
+from attribound.results.smoothed import SmoothedBound
 from attribound.results.spectral import Bracket, SpectralEstimate
-from attribound.results.subject import YOURS, copy_title
+from attribound.results.subject import AVERAGED, YOURS, averaged_title, copy_title
 
 __all__ = [
     "ATTAINED",
+    "AVERAGED",
     "YOURS",
     "Attacked",
     "Bound",
@@ -33,8 +35,10 @@ __all__ = [
     "Moves",
     "NormEstimate",
     "Remainder",
+    "SmoothedBound",
     "SpectralEstimate",
     "Status",
+    "averaged_title",
     "claim_named",
     "claims",
     "copy_title",

@@ -137,6 +137,7 @@ class Status(enum.Flag):
     VACUOUS = enum.auto()
     INCOMPLETE = enum.auto()
     COPY_DISAGREES = enum.auto()
+    ANOTHER_EXPLANATION = enum.auto()
 
     def __str__(self) -> str:
         return "+".join(flag.label for flag in self.flags) or "converged"
@@ -175,4 +176,7 @@ _SENTENCES = {
     "bound says, or the quadrature gauss_legendre.",
     Status.COPY_DISAGREES: "The smooth copy predicts another class than your network, whose class "
     "is explained here; use a larger beta.",
+    Status.ANOTHER_EXPLANATION: "The averaged map is another explanation than the attribution at "
+    "the input (cosine below .7), of which this number says nothing; use a smaller sigma, or show "
+    "the averaged map itself.",
 }

@@ -13,3 +13,16 @@ def copy_title(beta: float) -> str:
     'its smooth copy, β = 20'
     """
     return f"its smooth copy, β = {beta:g}"
+
+
+def averaged_title(subject: str) -> str:
+    """What the noise-averaged map of a network is called; no number of the plain map is of it.
+
+    >>> averaged_title(YOURS)
+    'the averaged map of your network'
+    """
+    return f"the averaged map of {subject}"
+
+
+#: What certificates by noise speak of.
+AVERAGED = averaged_title(YOURS)

@@ -22,6 +22,7 @@ from attribound.bounding.first_order.first_order import (
     statuses,
 )
 from attribound.bounding.first_order.sensitivity import sensitivity
+from attribound.bounding.method import Method, Question
 from attribound.networks.inputs import Target, check_inputs
 from attribound.results import MaxEpsilon, Status, join
 
@@ -33,12 +34,13 @@ def max_epsilon(
     x: Tensor,
     ball: Ball | None = None,
     target: Target = None,
-    method: FirstOrder | None = None,
+    method: Method | None = None,
     **threshold: float,
 ) -> MaxEpsilon:
     """The largest radius at which :func:`bound` stays within a threshold, per example.
 
-    Bounding at the returned radius gives the threshold back. At ``cosine=1`` and
+    To first order, or under the claim of a method that knows its bound at every radius, such as
+    ``ab.Smoothed()``. Bounding at the returned radius gives the threshold back. At ``cosine=1`` and
     ``degrees=90`` it is a supremum: there the angle becomes unbounded. Infinite
     where the attribution does not move to first order.
 
@@ -58,6 +60,9 @@ def max_epsilon(
     settings = method or FirstOrder()
 
     x = check_inputs(x)
+    if not isinstance(settings, FirstOrder):
+        question = Question(attribution, x, shape, attribution.targets(x, target))
+        return settings.largest_radius(question, kind, omega)
 
     def solve(part: Attribution, rows: slice, labels: Tensor) -> MaxEpsilon:
         at_x = part.linearize(x[rows], labels)
