@@ -115,7 +115,7 @@ def test_an_interrupt_hands_over_what_was_found() -> None:
     attribution(x)
     handle = model.register_forward_hook(interrupt)
     with pytest.raises(Interrupted, match="has the best perturbations so far") as stop:
-        AttributionAscent(steps=50).repeat(3)(attribution, x, BALL)
+        AttributionAscent(steps=50, step=ab.attacks.Ascend()).repeat(3)(attribution, x, BALL)
     handle.remove()
     assert (stop.value.found.deviation > 0).all()
     assert all(p.requires_grad for p in model.parameters())
@@ -135,7 +135,7 @@ def test_an_interrupt_between_groups_leaves_the_rest_untouched() -> None:
 
     handle = model.register_forward_hook(interrupt)
     with pytest.raises(Interrupted) as stop:
-        AttributionAscent(steps=10)(attribution, x, BALL)
+        AttributionAscent(steps=10, step=ab.attacks.Ascend())(attribution, x, BALL)
     handle.remove()
     moved = stop.value.found.deviation > 0
     assert moved[0]

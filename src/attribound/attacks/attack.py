@@ -103,28 +103,42 @@ class SearchAttack(Attack):
         self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
     ) -> Attacked:
         """Attack each example of ``x``."""
+        return self._trials(attribution, x, ball, target, 1)[0]
+
+    def repeated(
+        self, attribution: Attribution, x: Tensor, ball: Ball, target: Target, times: int
+    ) -> Attacked:
+        """The attack with ``times`` seeds, from its own on, as rows of one batch."""
+        return furthest(self._trials(attribution, x, ball, target, times))
+
+    def _trials(
+        self, attribution: Attribution, x: Tensor, ball: Ball, target: Target, times: int
+    ) -> list[Attacked]:
         x = check_inputs(x)
         check_ball(ball, x)
         search = self.search
+        seeds = range(self.seed, self.seed + times)
         labels = attribution.targets(x, target)
-        deltas: list[Tensor] = []
-        evaluations, interrupted = 0, False
+        deltas: list[list[Tensor]] = [[] for _ in seeds]
+        spent = [0 for _ in seeds]
         for part, rows in attribution.groups(x):
             clean = part(x[rows], labels[rows])
-            if search.needs_jacobian and not deltas:
+            if search.needs_jacobian and rows.start == 0:
                 part.check(x[rows], smooth=True)
             problem = Problem(part, x[rows], labels[rows], clean)
-            best = search.run(problem, ball.rows(x, rows), self.seed, self.progress)
-            deltas.append(best.delta)
-            evaluations = max(evaluations, best.evaluations)
-            interrupted = best.interrupted
+            found = search.run_all(problem, ball.rows(x, rows), seeds, self.progress)
+            interrupted = found[0].interrupted
+            for i, trial in enumerate(found):
+                deltas[i].append(trial.delta)
+                spent[i] = max(spent[i], trial.evaluations)
+                if interrupted:
+                    deltas[i].append(torch.zeros_like(x[rows.stop :]))
             if interrupted:
-                deltas.append(torch.zeros_like(x[rows.stop :]))
                 break
-        found = judge(attribution, x, torch.cat(deltas), labels, evaluations=evaluations)
+        trials = judge_all(attribution, x, [torch.cat(each) for each in deltas], labels, spent)
         if interrupted:
-            raise Interrupted(found)
-        return found
+            raise Interrupted(trials[0] if times == 1 else furthest(trials))
+        return trials
 
 
 @register("best_of")
@@ -192,6 +206,8 @@ class Repeated(Attack):
         self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
     ) -> Attacked:
         """Run it with every seed."""
+        if isinstance(self.attack, SearchAttack):
+            return self.attack.repeated(attribution, x, ball, target, self.times)
         every = BestOf(*(self.attack.seeded(i) for i in range(self.times)))
         return every(attribution, x, ball, target)
 
@@ -258,22 +274,38 @@ def judge(
     For networks attacked through a smooth copy: ``judge(ab.Saliency(original), x, found.delta)``
     scores on the original what was found on the copy.
     """
-    labels = attribution.targets(x, target)
-    before, after = attribution(x, labels), attribution(x + delta, labels)
-    degrees = angle_degrees(before, after)
-    cosine = 2 * torch.sin(torch.deg2rad(degrees) / 2) ** 2
-    kept = wrong = None
-    if attribution.classifier is not None:
-        prediction = attribution.classifier.predict(x)
-        kept = attribution.classifier.predict(x + delta) == prediction
-        wrong = prediction != labels
-    return Attacked(
-        delta=delta,
-        deviation=norm(after - before),
-        cosine=cosine,
-        degrees=degrees,
-        label_kept=kept,
-        misclassified=wrong,
-        evaluations=evaluations,
-        subject=attribution.subject,
-    )
+    return judge_all(attribution, x, [delta], attribution.targets(x, target), [evaluations])[0]
+
+
+def judge_all(
+    attribution: Attribution,
+    x: Tensor,
+    deltas: Sequence[Tensor],
+    labels: Tensor,
+    evaluations: Sequence[int],
+) -> list[Attacked]:
+    """:func:`judge` several perturbations of each example."""
+    before = attribution(x, labels)
+    classifier = attribution.classifier
+    prediction = None if classifier is None else classifier.predict(x)
+    judged = []
+    for delta, spent in zip(deltas, evaluations, strict=True):
+        after = attribution(x + delta, labels)
+        degrees = angle_degrees(before, after)
+        kept = wrong = None
+        if classifier is not None and prediction is not None:
+            kept = classifier.predict(x + delta) == prediction
+            wrong = prediction != labels
+        judged.append(
+            Attacked(
+                delta=delta,
+                deviation=norm(after - before),
+                cosine=2 * torch.sin(torch.deg2rad(degrees) / 2) ** 2,
+                degrees=degrees,
+                label_kept=kept,
+                misclassified=wrong,
+                evaluations=spent,
+                subject=attribution.subject,
+            )
+        )
+    return judged

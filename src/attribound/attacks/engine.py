@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from rich.progress import Progress
 from torch import Tensor
 
-from attribound.attacks.objectives import MapObjective, Objective, Problem
+from attribound.attacks.objectives import Evaluation, MapObjective, Objective, Problem
 from attribound.attacks.steps import Here, LinearOptimum, Start, StepRule
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
-from attribound.basics.tensors import per_example
 
 Keep = Literal["last", "best", "best_label_kept"]
+#: A climb that gained less than this share of its score in two steps has come to rest.
+_AT_REST = 0.002
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a search found.
+
+    Attributes:
+        delta: perturbation of each example.
+        evaluations: gradients of the model it took for one example, at most.
+        interrupted: by Ctrl-C; ``delta`` is the best until then.
+    """
+
+    delta: Tensor
+    evaluations: int
+    interrupted: bool
 
 
 @dataclass(frozen=True)
@@ -26,7 +42,7 @@ class Search:
     Attributes:
         objective: what is climbed.
         step: how to move.
-        starts: from where; a search from each of their points.
+        starts: from where; a climb from each of their points.
         keep: the ``last`` iterate, the ``best`` by the objective's measure, or the best of
             those with the label of the clean input, else the clean input itself.
         steps: from each start.
@@ -59,69 +75,176 @@ class Search:
                 remedy="IFIA keeps the best with the label, PGD the last",
             )
 
-    def run(self, problem: Problem, ball: Ball, seed: int, progress: bool) -> Best:
+    def run(self, problem: Problem, ball: Ball, seed: int, progress: bool) -> Found:
         """Search from every start; what was found so far survives an interrupt."""
-        best = Best(problem, self.keep)
+        return self.run_all(problem, ball, [seed], progress)[0]
+
+    def run_all(
+        self, problem: Problem, ball: Ball, seeds: Sequence[int], progress: bool
+    ) -> list[Found]:
+        """The search of every seed, all their climbs as rows of one batch.
+
+        Starts that are not random are climbed once, for all seeds.
+        """
+        try:
+            rows, plan = self._begin(problem, ball, seeds)
+        except KeyboardInterrupt:
+            return [Found(torch.zeros_like(problem.x), 0, True) for _ in seeds]
+        interrupted = False
         try:
             with Progress(disable=not progress) as bar:
-                for delta in self._beginnings(problem, ball, seed, best):
-                    task = bar.add_task("attacking", total=self.steps)
-                    for _ in self._climb(problem, ball, delta, best):
-                        bar.advance(task)
+                task = bar.add_task("attacking", total=self.steps)
+                for _ in self._climb(rows):
+                    bar.advance(task)
         except KeyboardInterrupt:
-            best.interrupted = True
-        return best
+            interrupted = True
+        return [Found(rows.best_of(own), rows.spent(own), interrupted) for own in plan]
 
-    def _beginnings(self, problem: Problem, ball: Ball, seed: int, best: Best) -> Iterator[Tensor]:
+    def _begin(
+        self, problem: Problem, ball: Ball, seeds: Sequence[int]
+    ) -> tuple[_Climbs, list[_Own]]:
+        climbs: list[Tensor] = []
+        plan = [_Own() for _ in seeds]
         for start in self.starts:
-            beginning = start.begin(problem, ball, seed)
-            best.evaluations += beginning.evaluations
-            for delta in beginning.deltas:
-                yield ball.project(delta, problem.x)
+            places: list[int] = []
+            for i, seed in enumerate(seeds):
+                if i == 0 or start.random:
+                    begun = start.begin(problem, ball, seed)
+                    places = [*range(len(climbs), len(climbs) + len(begun.deltas))]
+                    climbs += [ball.project(delta, problem.x) for delta in begun.deltas]
+                    plan[i].begun += places
+                    plan[i].evaluations += begun.evaluations
+                plan[i].climbs += places
+        return _Climbs(problem, ball, climbs, self.keep), plan
 
-    def _climb(self, problem: Problem, ball: Ball, delta: Tensor, best: Best) -> Iterator[None]:
+    def _climb(self, rows: _Climbs) -> Iterator[None]:
+        restful = self.keep == "best" and self.step.comes_to_rest
         for _ in range(self.steps):
-            here = self.objective.evaluate(problem, problem.x + delta, slope=True)
-            best.evaluations += self.objective.cost(problem)
-            best.offer(delta, here.measure, here.score)
-            assert here.slope is not None
-            here_now = Here(problem.x, delta, here.slope)
-            moved = self.step.move(ball, here_now, self.steps)
-            delta = ball.project(moved, problem.x)
+            for part in rows.parts(self.objective):
+                here = self._evaluate(part, slope=True)
+                assert here.slope is not None
+                now = Here(part.problem.x, part.delta, here.slope)
+                moved = self.step.move(part.ball, now, self.steps)
+                part.move(part.ball.project(moved, part.problem.x))
+            if restful:
+                rows.retire()
             yield
-        if self.keep == "last":
-            best.take(delta)
-            return
-        here = self.objective.evaluate(problem, problem.x + delta, slope=False)
-        best.evaluations += self.objective.cost(problem) // 2
-        best.offer(delta, here.measure, here.score)
+        if self.keep != "last":
+            for part in rows.parts(self.objective):
+                self._evaluate(part, slope=False)
+
+    def _evaluate(self, part: _Part, *, slope: bool) -> Evaluation:
+        """The objective where some climbs are, which are offered it."""
+        problem = part.problem
+        here = self.objective.evaluate(problem, problem.x + part.delta, slope=slope)
+        part.offer(here, self.objective.cost(problem) // (1 if slope else 2))
+        return here
 
 
-class Best:
-    """The best perturbation of each example so far."""
+@dataclass
+class _Own:
+    """The climbs that count for one seed.
 
-    def __init__(self, problem: Problem, keep: Keep) -> None:
-        self.delta = torch.zeros_like(problem.x)
-        self.evaluations = 0
-        self.interrupted = False
-        self._problem, self._keep = problem, keep
-        nothing = problem.x.new_full((len(problem.x),), -torch.inf)
-        self._measure, self._score = nothing, nothing.clone()
+    Attributes:
+        climbs: their places.
+        begun: of these the ones that no seed before it has begun, and so pays for.
+        evaluations: what their beginnings took.
+    """
+
+    climbs: list[int] = field(default_factory=list)
+    begun: list[int] = field(default_factory=list)
+    evaluations: int = 0
+
+
+class _Climbs:
+    """Climbs from several starts of every example: where they are, and the best of each so far.
+
+    Climb after climb, each with all examples.
+    """
+
+    def __init__(self, problem: Problem, ball: Ball, starts: list[Tensor], keep: Keep) -> None:
+        self.keep = keep
+        self.batch, self.problem, self.ball = len(problem.x), problem, ball
+        self.delta = torch.cat(starts) if len(starts) > 1 else starts[0]
+        self.best = self.delta.clone() if keep == "last" else torch.zeros_like(self.delta)
+        nothing = self.delta.new_full((len(self.delta),), -torch.inf)
+        self.measure, self.score = nothing, nothing.clone()
+        self.heights = [nothing, nothing]  # best scores before the last step, and the one before
+        self.evaluations = torch.zeros(len(nothing), dtype=torch.long)
+        self.going = torch.arange(len(nothing), device=nothing.device)
         if keep == "best_label_kept":
-            self._label = problem.classifier.predict(problem.x)
+            self.label = problem.classifier.predict(problem.x)
 
-    def take(self, delta: Tensor) -> None:
-        """Keep ``delta`` whatever it is worth."""
-        self.delta = delta
-
-    def offer(self, delta: Tensor, measure: Tensor, score: Tensor) -> None:
-        """Keep ``delta`` where its measure is larger, or as large with a larger score."""
-        if self._keep == "last":
+    def parts(self, objective: Objective) -> Iterator[_Part]:
+        """Those still going, as many at a time as fit the memory."""
+        if len(self.going) == self.batch == len(self.delta):
+            yield _Part(self, self.going, self.problem, self.ball)
             return
-        tie = (measure == self._measure) & (score > self._score)
-        better = (measure > self._measure) | tie
-        if self._keep == "best_label_kept" and better.any():
-            better &= self._problem.classifier.predict(self._problem.x + delta) == self._label
-        self._measure = torch.where(better, measure, self._measure)
-        self._score = torch.where(better, score, self._score)
-        self.delta = torch.where(per_example(better, delta), delta, self.delta)
+        for some in torch.split(self.going, objective.examples_at_once(self.problem)):
+            rows = some % self.batch
+            yield _Part(self, some, self.problem.rows(rows), self.ball.rows(self.problem.x, rows))
+
+    def retire(self) -> None:
+        """Climbs that have come to rest go no further."""
+        before, height = self.heights.pop(0), self.score.clone()
+        self.heights.append(height)
+        rising = ~(height - before < _AT_REST * height.abs())[self.going]
+        self.going = self.going[rising]
+
+    def spent(self, own: _Own) -> int:
+        """Gradients of the model for one example, at most."""
+        took = self.evaluations.view(-1, self.batch)[own.begun].sum(0)
+        return own.evaluations + int(took.max())
+
+    def best_of(self, own: _Own) -> Tensor:
+        """The best perturbation of each example in some of its climbs."""
+        shape, climbs = (-1, self.batch), own.climbs
+        measure, score = (each.view(shape)[climbs] for each in (self.measure, self.score))
+        chosen = torch.zeros(self.batch, dtype=torch.long, device=measure.device)
+        rows = torch.arange(self.batch, device=measure.device)
+        for i in range(1, len(climbs)):
+            ahead = (measure[i], score[i]), (measure[chosen, rows], score[chosen, rows])
+            chosen[_better(*ahead[0], *ahead[1]) | (self.keep == "last")] = i
+        places = torch.tensor(climbs, device=chosen.device)[chosen] * self.batch + rows
+        return self.best[places]
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some of the climbs, which are evaluated together."""
+
+    climbs: _Climbs
+    places: Tensor
+    problem: Problem
+    ball: Ball
+
+    @property
+    def delta(self) -> Tensor:
+        """Where they are."""
+        return self.climbs.delta[self.places]
+
+    def move(self, delta: Tensor) -> None:
+        """Go on to ``delta``."""
+        self.climbs.delta[self.places] = delta
+        if self.climbs.keep == "last":
+            self.climbs.best[self.places] = delta
+
+    def offer(self, here: Evaluation, cost: int) -> None:
+        """Keep where they are if its measure is larger, or as large with a larger score."""
+        climbs, places = self.climbs, self.places
+        climbs.evaluations[places.cpu()] += cost
+        if climbs.keep == "last":
+            return
+        better = _better(here.measure, here.score, climbs.measure[places], climbs.score[places])
+        chosen = better.nonzero().flatten()
+        if climbs.keep == "best_label_kept" and len(chosen):
+            x = self.problem.x[chosen] + self.delta[chosen]
+            kept = self.problem.classifier.predict(x) == climbs.label[places[chosen] % climbs.batch]
+            chosen = chosen[kept]
+        climbs.measure[places[chosen]] = here.measure[chosen]
+        climbs.score[places[chosen]] = here.score[chosen]
+        climbs.best[places[chosen]] = self.delta[chosen]
+
+
+def _better(measure: Tensor, score: Tensor, than: Tensor, tied: Tensor) -> Tensor:
+    return (measure > than) | ((measure == than) & (score > tied))

@@ -38,6 +38,12 @@ class Problem:
     x: Tensor
     target: Tensor
     clean: Tensor
+    _among: tuple[Problem, Tensor] | None = None  # the problem whose rows these are, and which
+
+    def rows(self, rows: Tensor) -> Problem:
+        """The problem of some examples, any of them more than once."""
+        x, target, clean = self.x[rows], self.target[rows], self.clean[rows]
+        return Problem(self.attribution.rows(self.x, rows), x, target, clean, (self, rows))
 
     @property
     def classifier(self) -> Classifier:
@@ -54,6 +60,9 @@ class Problem:
     @cached_property
     def clean_logits(self) -> Tensor:
         """The logits of ``x``, computed when first asked for."""
+        if self._among is not None:
+            problem, rows = self._among
+            return problem.clean_logits[rows]
         with torch.no_grad():
             return self.classifier.logits(self.x)
 
@@ -64,6 +73,10 @@ class Objective(Value, ABC):
     @abstractmethod
     def cost(self, problem: Problem) -> int:
         """Gradients of the model that one slope costs for one example."""
+
+    def examples_at_once(self, problem: Problem) -> int:
+        """How many examples can be evaluated together within the memory limit."""
+        return problem.attribution.examples_at_once(problem.x)
 
     @abstractmethod
     def evaluate(self, problem: Problem, points: Tensor, *, slope: bool) -> Evaluation:
@@ -112,6 +125,10 @@ class PredictionLoss(Objective):
     def cost(self, problem: Problem) -> int:  # noqa: ARG002
         """One gradient."""
         return 1
+
+    def examples_at_once(self, problem: Problem) -> int:
+        """As many as points of an attribution: there is one gradient an example."""
+        return problem.attribution.points * problem.attribution.examples_at_once(problem.x)
 
     def evaluate(self, problem: Problem, points: Tensor, *, slope: bool) -> Evaluation:
         """The loss and its gradient."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -34,6 +35,9 @@ class Here:
 
 class StepRule(Value, ABC):
     """Where to go from a perturbation, given the slope there."""
+
+    #: Whether a climb that no longer gains is over: it would go in circles.
+    comes_to_rest: ClassVar[bool] = False
 
     @abstractmethod
     def move(self, ball: Ball, here: Here, steps: int) -> Tensor:
@@ -72,6 +76,8 @@ class Ascend(StepRule):
 class Jump(StepRule):
     """Frank-Wolfe without a step size: the point of the ball that is best for the slope."""
 
+    comes_to_rest: ClassVar[bool] = True
+
     def move(self, ball: Ball, here: Here, steps: int) -> Tensor:  # noqa: ARG002
         """The maximiser of the slope; where there is none, stay."""
         flat = here.slope.flatten(1).abs().amax(1) == 0
@@ -90,6 +96,9 @@ class Beginning:
 class Start(Value, ABC):
     """Where an attack begins."""
 
+    #: Whether it depends on the seed.
+    random: ClassVar[bool] = True
+
     @abstractmethod
     def begin(self, problem: Problem, ball: Ball, seed: int) -> Beginning:
         """The first perturbations, before projection."""
@@ -99,6 +108,8 @@ class Start(Value, ABC):
 @dataclass(frozen=True)
 class AtInput(Start):
     """The input itself."""
+
+    random: ClassVar[bool] = False
 
     def begin(self, problem: Problem, ball: Ball, seed: int) -> Beginning:  # noqa: ARG002
         """Zero."""
@@ -146,6 +157,7 @@ class LinearOptimum(Start):
         solver: finds the vector; a rough one is enough.
     """
 
+    random: ClassVar[bool] = False
     solver: SpectralSolver = field(
         default_factory=lambda: SpectralSolver(0.1, max_iterations=20, stop="ritz")
     )

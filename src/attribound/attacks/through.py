@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor, nn
 
-from attribound.attacks.attack import Attack, furthest, judge
+from attribound.attacks.attack import Attack, furthest, judge_all
 from attribound.attributions import Attribution, Classifier
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
@@ -90,9 +90,13 @@ class Through(Attack):
         for surrogate in self.surrogates(attribution):
             found = self.attack(surrogate, x, ball, labels)
             trials = found.trials or (found,)
-            judged += [
-                judge(attribution, x, each.delta, labels, each.evaluations) for each in trials
-            ]
+            judged += judge_all(
+                attribution,
+                x,
+                [each.delta for each in trials],
+                labels,
+                [each.evaluations for each in trials],
+            )
         return judged[0] if len(judged) == 1 else furthest(judged)
 
 

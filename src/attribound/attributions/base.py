@@ -122,7 +122,7 @@ class Attribution(Value, ABC):
         """What it is called in tables: as it would be written, e.g. ``ig:steps=50``."""
         return getattr(self, "label", None) or to_text(self)
 
-    def rows(self, x: Tensor, rows: slice) -> Attribution:  # noqa: ARG002
+    def rows(self, x: Tensor, rows: slice | Tensor) -> Attribution:  # noqa: ARG002
         """The same attribution for some rows of the batch ``x``.
 
         Another object only where settings are per row.

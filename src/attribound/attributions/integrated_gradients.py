@@ -56,7 +56,7 @@ class IntegratedGradients(ModelAttribution):
         """One for each node."""
         return self.steps
 
-    def rows(self, x: Tensor, rows: slice) -> Attribution:
+    def rows(self, x: Tensor, rows: slice | Tensor) -> Attribution:
         """The same attribution for some rows of the batch ``x``: per-example baselines are cut."""
         if not isinstance(self.baseline, Tensor) or self.baseline.shape != x.shape:
             return self

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from attribound import metrics
-from attribound.attacks import Attack, furthest, judge
+from attribound.attacks import Attack, furthest
+from attribound.attacks.attack import judge_all
 from attribound.attributions import Attribution
 from attribound.auditing.bounded import Fields, unstacked
 from attribound.balls import Ball
@@ -84,7 +85,8 @@ class Transferred(Attack):
         target: Target = None,
     ) -> Attacked:
         """Judge all of them."""
-        judged = [judge(attribution, x, delta, target) for delta in self.deltas]
+        labels = attribution.targets(x, target)
+        judged = judge_all(attribution, x, self.deltas, labels, [0] * len(self.deltas))
         return judged[0] if len(judged) == 1 else furthest(judged)
 
 
