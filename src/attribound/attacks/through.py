@@ -64,7 +64,7 @@ class Through(Attack):
         """What is climbed for ``attribution``."""
         if self.surrogate is not None:
             yield self.surrogate
-        recipe = attribution if self.recipe is None else self.recipe
+        recipe = attribution.climbed() if self.recipe is None else self.recipe
         classifier = attribution.classifier
         if classifier is None:
             if self.betas or self.recipe is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,6 +15,7 @@ from attribound.networks.classifier import Classifier
 from attribound.networks.inputs import Target, check_inputs
 from attribound.networks.subject import subject_of
 from attribound.operators import LinearOperator
+from attribound.results import Status
 from attribound.values import NO_SETTING, Value, class_of, to_text
 
 if TYPE_CHECKING:
@@ -23,16 +24,24 @@ if TYPE_CHECKING:
 Model = Classifier | Callable[[Tensor], Tensor]
 
 
+def no_reservations() -> Mapping[Status, Tensor]:
+    """Nothing is to be said against the Jacobian."""
+    return {}
+
+
 @dataclass(frozen=True, eq=False)
 class Linearization:
     """The attribution ``value`` at x, ``(batch, *scores)``, and its Jacobian there.
 
     ``jacobian`` holds J with J[i, j] = dg_i / dx_j; ``target`` are the labels explained.
+    ``reservations`` says of which examples what is to be said against J, ``(batch,)`` each; it is
+    computed when asked for.
     """
 
     value: Tensor
     jacobian: LinearOperator
     target: Tensor
+    reservations: Callable[[], Mapping[Status, Tensor]] = no_reservations
 
 
 class Attribution(Value, ABC):
@@ -98,6 +107,10 @@ class Attribution(Value, ABC):
         """Attribution and Jacobian near points that were checked before: for inner loops."""
         with torch.no_grad():
             return self._linearize(x, target)
+
+    def climbed(self) -> Attribution:
+        """What attacks through smooth copies climb in its place: itself unless said otherwise."""
+        return self
 
     def steps_needed(self, x: Tensor, target: Tensor, scores: Tensor) -> Tensor | None:  # noqa: ARG002
         """How many steps would do where its own, with these ``scores``, are too few: ``(batch,)``.

@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from attribound.attributions.base import Attribution, Linearization, ModelAttribution
+from attribound.attributions.base import (
+    Attribution,
+    Linearization,
+    ModelAttribution,
+    no_reservations,
+)
+from attribound.attributions.exact import ExactPaths, crossing_limit
 from attribound.attributions.hessian import Path, mean_gradient, mean_gradient_and_hessian
 from attribound.attributions.quadrature import rule
 from attribound.attributions.scaled import ScaledGradientJacobian
@@ -29,11 +35,17 @@ class IntegratedGradients(ModelAttribution):
     Hessian at node alpha weighted with alpha (the end of the path moves, its
     points move alpha times as far).
 
+    ``quadrature="exact"`` is the integral itself, of networks that are linear between kinks (ReLU,
+    leaky ReLU), with a Jacobian that is exact where there is one: bounds and attacks then
+    speak of the network you run, without a smooth copy.
+
     Attributes:
-        steps: number of quadrature nodes.
+        steps: number of quadrature nodes; ``exact`` has none.
         baseline: a number, one baseline ``features``, or one per example
             ``(batch, *features)``.
-        quadrature: ``riemann_right`` (the paper's), ``midpoint`` or ``gauss_legendre``.
+        quadrature: ``riemann_right`` (the paper's), ``midpoint``, ``gauss_legendre``, or
+            ``exact``: paths that cross more than 1,000 kinks are refused, ``exact:20000``
+            allows 20,000.
         multiply_by_inputs: False leaves the factor (x - baseline) out.
     """
 
@@ -45,7 +57,8 @@ class IntegratedGradients(ModelAttribution):
     def __post_init__(self) -> None:
         """Refuse a rule that there is not."""
         super().__post_init__()
-        rule(self.quadrature, self.steps)
+        if self._limit is None:
+            rule(self.quadrature, self.steps)
         base = self.baseline
         number = isinstance(base, (int, float)) or (isinstance(base, Tensor) and base.dim() == 0)
         plain = float(base) if number else torch.as_tensor(base)
@@ -53,8 +66,40 @@ class IntegratedGradients(ModelAttribution):
 
     @property
     def points(self) -> int:  # type: ignore[override]
-        """One for each node."""
-        return self.steps
+        """One for each node; of ``exact`` at most one for each crossing that is allowed."""
+        return self.steps if self._limit is None else self._limit
+
+    @property
+    def _limit(self) -> int | None:
+        """The most crossings of an exact integral; None of a sum over nodes."""
+        return crossing_limit(self.quadrature)
+
+    def climbed(self) -> IntegratedGradients:
+        """What leads the same way on smooth copies, which have no exact integral."""
+        return self if self._limit is None else replace(self, quadrature="midpoint")
+
+    def check(self, x: Tensor, *, smooth: bool) -> None:
+        """Refuse a model that cannot be used on ``x``; ``smooth`` asks for the Jacobian.
+
+        An exact integral has one across kinks. What moved a little from an input that was let
+        through may have twice as many crossings.
+        """
+        if self._limit is None:
+            super().check(x, smooth=smooth)
+            return
+        self.classifier.check(x, smooth=False)
+        self._exact(x).check(self.classifier, self._limit if smooth else 2 * self._limit)
+
+    def examples_at_once(self, x: Tensor) -> int:
+        """How many examples can be linearized together within the memory limit."""
+        if self._limit is None:
+            return super().examples_at_once(x)
+        jumps = self._limit * x[0].numel() * 8  # bytes of one example, in float64
+        return max(1, self.classifier.memory_limit // jumps)
+
+    def _exact(self, x: Tensor, target: Tensor | None = None) -> ExactPaths:
+        labels = torch.zeros(len(x), dtype=torch.long) if target is None else target
+        return ExactPaths.of(self.classifier, x, self._baseline(x), labels)
 
     def rows(self, x: Tensor, rows: slice | Tensor) -> Attribution:
         """The same attribution for some rows of the batch ``x``: per-example baselines are cut."""
@@ -71,12 +116,14 @@ class IntegratedGradients(ModelAttribution):
         labels = self.targets(x, target)
         return (self._total(x, self(x, labels)) - self._rise(x, labels)).abs()
 
-    def steps_needed(self, x: Tensor, target: Tensor, scores: Tensor) -> Tensor:
+    def steps_needed(self, x: Tensor, target: Tensor, scores: Tensor) -> Tensor | None:
         """How many steps would make the scores add up to within 5 % of the change in the logit.
 
         0 where its own do. Where they do not, they are doubled up to 800; -1 where that is not
-        enough either.
+        enough either. None for exact integrals, which have no steps.
         """
+        if self._limit is not None:
+            return None
         with torch.no_grad():
             rise = self._rise(x, target)
             lacking = self._missing(x, scores, rise)
@@ -134,14 +181,23 @@ class IntegratedGradients(ModelAttribution):
         return Path(base, x - base, nodes.to(x), weights.to(x), target)
 
     def _value(self, x: Tensor, target: Tensor) -> Tensor:
-        path = self._path(x, target)
-        gradient = mean_gradient(self.classifier, path)
-        return path.displacement * gradient if self.multiply_by_inputs else gradient
+        if self._limit is not None:
+            gradient = self._exact(x, target).value()
+        else:
+            gradient = mean_gradient(self.classifier, self._path(x, target))
+        return (x - self._baseline(x)) * gradient if self.multiply_by_inputs else gradient
 
     def _linearize(self, x: Tensor, target: Tensor) -> Linearization:
-        path = self._path(x, target)
-        gradient, hessian = mean_gradient_and_hessian(self.classifier, path)
+        reservations = no_reservations
+        if self._limit is not None:
+            exact = self._exact(x, target)
+            gradient, hessian = exact.linearized()
+            reservations = exact.reservations
+        else:
+            path = self._path(x, target)
+            gradient, hessian = mean_gradient_and_hessian(self.classifier, path)
         if not self.multiply_by_inputs:
-            return Linearization(gradient, hessian, target)
-        jacobian = ScaledGradientJacobian(gradient, path.displacement, hessian)
-        return Linearization(path.displacement * gradient, jacobian, target)
+            return Linearization(gradient, hessian, target, reservations)
+        away = x - self._baseline(x)
+        jacobian = ScaledGradientJacobian(gradient, away, hessian)
+        return Linearization(away * gradient, jacobian, target, reservations)

@@ -88,10 +88,9 @@ class Subject:
         Raises:
             KinkError: the model is not smooth.
         """
-        classifier = next(iter(self.attributions.values())).classifier  # all have the same
-        assert classifier is not None
         try:
-            classifier.check(self.place(x[:1]), smooth=True)
+            for attribution in self.attributions.values():
+                attribution.check(self.place(x[:1]), smooth=True)
         except KinkError as error:
             raise self.kinked(error) from error
         except Exception:  # the sample's own fault, recorded when it is measured

@@ -138,6 +138,8 @@ class Status(enum.Flag):
     INCOMPLETE = enum.auto()
     COPY_DISAGREES = enum.auto()
     ANOTHER_EXPLANATION = enum.auto()
+    ON_KINK = enum.auto()
+    JUMPS = enum.auto()
 
     def __str__(self) -> str:
         return "+".join(flag.label for flag in self.flags) or "converged"
@@ -179,4 +181,9 @@ _SENTENCES = {
     Status.ANOTHER_EXPLANATION: "The averaged map is another explanation than the attribution at "
     "the input (cosine below .7), of which this number says nothing; use a smaller sigma, or show "
     "the averaged map itself.",
+    Status.ON_KINK: "The input lies on a kink of the network: the Jacobian is one of several, and "
+    "first order holds to one side of the kink only; move the input a little.",
+    Status.JUMPS: "Some neuron is exactly zero at the baseline (networks without biases: all are), "
+    "so that integrated gradients jump where it switches and no Jacobian bounds them; use "
+    "another baseline, or the claim certified.",
 }

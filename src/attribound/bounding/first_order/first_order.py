@@ -178,6 +178,7 @@ def assemble(
                 Status.ANGLE_UNBOUNDED: degrees == 180,
                 Status.ZERO_ATTRIBUTION: length == 0,
                 Status.MISCLASSIFIED: label.misclassified if label else length < 0,
+                **at_x.reservations(),
             },
         ),
     )

@@ -24,14 +24,14 @@ from attribound.attacks import Attack, AttributionAscent
 from attribound.attacks.objectives import Problem
 from attribound.attributions import Attribution
 from attribound.balls import Ball
-from attribound.basics.errors import InputError, KinkError
+from attribound.basics.errors import InputError, KinkError, ModelError
 from attribound.bounding.first_order import FirstOrder, first_order
 from attribound.bounding.mean_value.secants import secants
 from attribound.bounding.mean_value.supremum import Climb
 from attribound.bounding.method import Method, Question
 from attribound.bounding.restate import restate
 from attribound.networks.inputs import Target, check_inputs
-from attribound.results import Attacked, Bound, Claim, Moves, register_claim
+from attribound.results import Attacked, Bound, Claim, Moves, Status, register_claim
 from attribound.values import NO_SETTING
 
 SOURCE = "mean value"
@@ -145,6 +145,13 @@ def mean_value_bound(
             expected="a smooth network: where the attribution jumps there is no mean value theorem",
             got="one with kinks, let through by allow_kinks",
             remedy="use attribound.smooth and bound the smooth copy",
+        )
+    if any(Status.JUMPS in status for status in first.status):
+        raise ModelError(
+            "attribution",
+            expected="one that does not jump: there is no mean value theorem across jumps",
+            got="integrated gradients from a baseline at which some neuron is exactly zero",
+            remedy="use another baseline, or the claim certified",
         )
     if settings.attack is not None:
         attacked.append(settings.attack(attribution, x, ball, labels))

@@ -1,0 +1,57 @@
+"""How many crossings an exact integral may have before it has to be asked for by number."""
+
+from __future__ import annotations
+
+from attribound.attributions.exact.cells import Lines, estimate
+from attribound.attributions.exact.piecewise import PiecewiseLinear
+from attribound.basics.errors import InputError
+
+#: Of ``quadrature="exact"``: up to about here it costs what some hundred nodes cost.
+DEFAULT_LIMIT = 1000
+EXACT = "exact"
+
+
+def crossing_limit(quadrature: object) -> int | None:
+    """The most crossings that ``exact`` or ``exact:5000`` allows; None for other quadratures.
+
+    >>> crossing_limit("exact"), crossing_limit("exact:5000"), crossing_limit("midpoint")
+    (1000, 5000, None)
+    """
+    name, _, number = str(quadrature).partition(":")
+    if name != EXACT:
+        return None
+    if not number and quadrature == EXACT:
+        return DEFAULT_LIMIT
+    if not number.isdecimal() or int(number) < 1:
+        raise InputError(
+            "quadrature",
+            expected="exact, or exact:N with the most crossings N that are allowed",
+            got=repr(quadrature),
+            remedy="use e.g. exact:5000",
+        )
+    return int(number)
+
+
+def check_crossings(network: PiecewiseLinear, lines: Lines, limit: int) -> int:
+    """About how many crossings one path has at most; more than ``limit`` are refused.
+
+    Where there are fewer neurons than that, nothing is counted.
+    """
+    if network.neurons <= limit:
+        return network.neurons
+    most = int(estimate(network, lines).max())
+    if most > limit:
+        raise InputError(
+            "exact integrated gradients",
+            expected=f"paths that cross at most {limit} kinks",
+            got=f"one that crosses about {most}, counted between 129 of its points",
+            remedy=f'allow as many, quadrature="exact:{_rounded(most)}", at the price of a '
+            'gradient for each, or use "midpoint" with enough steps',
+        )
+    return most
+
+
+def _rounded(count: int) -> int:
+    """With a fifth to spare, in two digits."""
+    digits = int(10 ** max(0, len(str(count)) - 2))
+    return -(-(count * 6 // 5) // digits) * digits
