@@ -70,6 +70,11 @@ class IntegratedGradients(ModelAttribution):
         return self.steps if self._limit is None else self._limit
 
     @property
+    def exact(self) -> bool:
+        """Whether it is the integral itself, not a sum over nodes."""
+        return self._limit is not None
+
+    @property
     def _limit(self) -> int | None:
         """The most crossings of an exact integral; None of a sum over nodes."""
         return crossing_limit(self.quadrature)

@@ -29,7 +29,7 @@ _PILOTS = 129
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class StraightPaths:
     """The paths ``base + alpha (x - base)`` of a batch, flat ``(batch, d)`` in float64."""
 
     base: Tensor
@@ -56,7 +56,7 @@ class Cells:
     masks: Tensor
 
 
-def estimate(network: PiecewiseLinear, lines: Lines) -> Tensor:
+def estimate(network: PiecewiseLinear, lines: StraightPaths) -> Tensor:
     """About how many crossings each path has: changes of sign between 129 points on it."""
     alpha = torch.linspace(0, 1, _PILOTS, dtype=torch.float64)
     counts = torch.zeros(len(lines.base), dtype=torch.long)
@@ -67,7 +67,7 @@ def estimate(network: PiecewiseLinear, lines: Lines) -> Tensor:
     return counts
 
 
-def cells(network: PiecewiseLinear, lines: Lines, crossings: int) -> Iterator[Cells]:
+def cells(network: PiecewiseLinear, lines: StraightPaths, crossings: int) -> Iterator[Cells]:
     """The cells of all paths, in parts that fit: each from one place of the paths to another.
 
     Masks are read in the middle of the cells, where no neuron is at zero that is not so
@@ -90,7 +90,7 @@ def cells(network: PiecewiseLinear, lines: Lines, crossings: int) -> Iterator[Ce
 
 
 def breakpoints(
-    network: PiecewiseLinear, lines: Lines, low: float, high: float
+    network: PiecewiseLinear, lines: StraightPaths, low: float, high: float
 ) -> tuple[Tensor, Tensor]:
     """Paths and places between which the network is linear, both ends of ``[low, high]`` included.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attribound.attributions.exact.cells import Cells, Lines, cells
+from attribound.attributions.exact.cells import Cells, StraightPaths, cells
 from attribound.attributions.exact.piecewise import PiecewiseLinear
 from attribound.operators import LinearOperator
 
@@ -52,7 +52,7 @@ class Integral:
 
 
 def integrate(
-    network: PiecewiseLinear, lines: Lines, target: Tensor, *, crossings: int, jumps: bool
+    network: PiecewiseLinear, lines: StraightPaths, target: Tensor, *, crossings: int, jumps: bool
 ) -> Integral:
     """The mean gradient of the target's logit on each path, and its derivative if ``jumps``.
 
@@ -136,7 +136,7 @@ def _jumped(
     return _State(part.masks[last], after), _Jumps(owner, place, rows - previous, state.gradient)
 
 
-def _scaled(mean: Tensor, count: Tensor, found: list[_Jumps], lines: Lines) -> Integral:
+def _scaled(mean: Tensor, count: Tensor, found: list[_Jumps], lines: StraightPaths) -> Integral:
     """The integral with the jumps of each path, scaled to ``sign row row^T``."""
     owner, place, rows = (
         torch.cat([getattr(each, name) for each in found]) for name in ("owner", "place", "rows")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attribound.attributions.exact.cells import Lines, cells
+from attribound.attributions.exact.cells import StraightPaths, cells
 from attribound.attributions.exact.piecewise import PiecewiseLinear
 from attribound.networks.probe import random_direction
 
@@ -27,7 +27,7 @@ _LOOKED_AT = 2000
 
 
 def standing(
-    network: PiecewiseLinear, lines: Lines, crossings: int, resolution: float
+    network: PiecewiseLinear, lines: StraightPaths, crossings: int, resolution: float
 ) -> tuple[Tensor, Tensor]:
     """For each path whether its end is on a kink, and whether the integral jumps somewhere.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attribound.attributions.exact.cells import Lines, estimate
+from attribound.attributions.exact.cells import StraightPaths, estimate
 from attribound.attributions.exact.piecewise import PiecewiseLinear
 from attribound.basics.errors import InputError
 
@@ -32,7 +32,7 @@ def crossing_limit(quadrature: object) -> int | None:
     return int(number)
 
 
-def check_crossings(network: PiecewiseLinear, lines: Lines, limit: int) -> int:
+def check_crossings(network: PiecewiseLinear, lines: StraightPaths, limit: int) -> int:
     """About how many crossings one path has at most; more than ``limit`` are refused.
 
     Where there are fewer neurons than that, nothing is counted.

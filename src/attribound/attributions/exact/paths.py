@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attribound.attributions.exact.cells import Lines, estimate
+from attribound.attributions.exact.cells import StraightPaths, estimate
 from attribound.attributions.exact.integral import Integral, integrate
 from attribound.attributions.exact.jumping import standing
 from attribound.attributions.exact.limits import check_crossings
@@ -29,7 +29,7 @@ class ExactPaths:
 
     network: PiecewiseLinear
     x: Tensor
-    lines: Lines
+    straight: StraightPaths
     target: Tensor
 
     @classmethod
@@ -37,13 +37,13 @@ class ExactPaths:
         """The paths from ``base`` to ``x``; networks of another kind are refused by name."""
         start, end = (each.detach().flatten(1).to("cpu", torch.float64) for each in (base, x))
         network = piecewise(classifier.model, tuple(x.shape[1:]))
-        return cls(network, x, Lines(start, end - start), target.cpu())
+        return cls(network, x, StraightPaths(start, end - start), target.cpu())
 
     def check(self, classifier: Classifier, limit: int) -> None:
         """Refuse a network that computes something else, and paths with too many crossings."""
-        ends = self.lines.base + self.lines.away
+        ends = self.straight.base + self.straight.away
         refuse_another(classifier, self.network.logits(ends), self.x)
-        check_crossings(self.network, self.lines, limit)
+        check_crossings(self.network, self.straight, limit)
 
     def value(self) -> Tensor:
         """The mean gradient, like ``x``."""
@@ -57,16 +57,16 @@ class ExactPaths:
     def reservations(self) -> dict[Status, Tensor]:
         """Where the Jacobian is one of several, and where integrated gradients jump."""
         eps = torch.finfo(self.x.dtype).eps
-        on_kink, jumps = standing(self.network, self.lines, self._crossings, eps)
+        on_kink, jumps = standing(self.network, self.straight, self._crossings, eps)
         return {Status.ON_KINK: on_kink, Status.JUMPS: jumps}
 
     @property
     def _crossings(self) -> int:
         """About how many a path has; only in large networks is it worth counting."""
         neurons = self.network.neurons
-        return neurons if neurons <= _FEW else int(estimate(self.network, self.lines).max())
+        return neurons if neurons <= _FEW else int(estimate(self.network, self.straight).max())
 
     def _integral(self, *, jumps: bool) -> Integral:
         return integrate(
-            self.network, self.lines, self.target, crossings=self._crossings, jumps=jumps
+            self.network, self.straight, self.target, crossings=self._crossings, jumps=jumps
         )

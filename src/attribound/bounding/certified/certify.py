@@ -15,6 +15,8 @@ from attribound.balls import Ball, Enclosure, enclosure
 from attribound.basics.errors import InputError, MemoryLimitError, ModelError
 from attribound.basics.tensors import round_up
 from attribound.bounding.certified.deviation import deviations
+from attribound.bounding.certified.exact_path import SOURCE as EXACT_PATH
+from attribound.bounding.certified.exact_path import certify_exact, is_exact
 from attribound.bounding.certified.network import Network, unroll
 from attribound.bounding.certified.path import paths
 from attribound.bounding.first_order import FirstOrder
@@ -55,6 +57,8 @@ class Certified(Method):
 
     def bound(self, question: Question) -> Bound:
         """The certificate, with all else from the first-order bound."""
+        if is_exact(question.attribution):
+            return self._of_integral(question)
         asked = question.attribution, question.x, question.ball, question.target
         found = certify(*asked, self)
         first = question.by(FirstOrder)
@@ -65,6 +69,18 @@ class Certified(Method):
             found.source,
             first.products,
             reservations=Reservations(Status.ITERATION_LIMIT, Status.VACUOUS),
+        )
+
+    def _of_integral(self, question: Question) -> Bound:
+        """Of exact integrated gradients, which need no smooth network."""
+        asked = question.attribution, question.x, question.ball, question.target
+        proved = certify_exact(*asked, self.memory_limit, self.progress)
+        first = question.by(FirstOrder)
+        outdated = Status.ITERATION_LIMIT | Status.ON_KINK | Status.JUMPS
+        source = (EXACT_PATH,) * len(question.x)
+        reservations = Reservations(outdated, Status.VACUOUS)
+        return restate(
+            first, proved.value, CERTIFIED, source, first.products, reservations=reservations
         )
 
 

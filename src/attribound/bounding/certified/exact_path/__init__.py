@@ -1,0 +1,11 @@
+"""The certificate of exact integrated gradients of ReLU networks."""
+
+from attribound.bounding.certified.exact_path.bound import (
+    SOURCE,
+    ProvedPaths,
+    certify_exact,
+    is_exact,
+)
+from attribound.bounding.certified.exact_path.certificate import PathCertificate
+
+__all__ = ["SOURCE", "PathCertificate", "ProvedPaths", "certify_exact", "is_exact"]

@@ -1,0 +1,173 @@
+"""The certificate against dense samples of tiny networks; every step broken once, and caught."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import attribound as ab
+import laws
+from attribound.bounding.certified.exact_path import certificate, certify_exact, flips, items
+from attributions.exact import reference
+from bounding.certified.exact_path import tiny
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_no_sample_moves_further(seed) -> None:
+    of = tiny.case(seed)
+    found = tiny.certificate(of)
+    assert not tiny.violated(of, found)
+    torch.testing.assert_close(found.map, of.clean[0], rtol=0, atol=1e-12)
+    assert math.isfinite(found.value)
+
+
+@pytest.mark.slow
+def test_no_sample_of_300_networks_moves_further() -> None:
+    assert not [
+        seed for seed in range(16, 316) if tiny.violated(c := tiny.case(seed), tiny.certificate(c))
+    ]
+
+
+def _no_switches(monkeypatch) -> None:
+    """Only what switches at x itself counts."""
+    real = certificate.flips
+    monkeypatch.setattr(certificate, "flips", lambda p, b: real(p, replace(b, epsilon=0.0)))
+
+
+def _flips_changed(monkeypatch, change) -> None:
+    real = certificate.flips
+    monkeypatch.setattr(
+        certificate,
+        "flips",
+        lambda p, b: [change(layer, of) for layer, of in zip(p.layers, real(p, b), strict=True)],
+    )
+
+
+def _adjoints_stay(monkeypatch) -> None:
+    """Derivatives by outputs stay what they are at x."""
+    _flips_changed(
+        monkeypatch, lambda layer, of: replace(of, low=layer.adjoint, high=layer.adjoint)
+    )
+
+
+def _layers_apart(monkeypatch) -> None:
+    """Neurons before do not move those after when they switch."""
+    real = flips._forward
+
+    def apart(*asked):
+        return real(*asked[:-1], [replace(each, most=0 * each.most) for each in asked[-1]])
+
+    monkeypatch.setattr(flips, "_forward", apart)
+
+
+def _wrong_ends(monkeypatch) -> None:
+    """Lengths at the wrong ends of pieces: the least is taken for the most."""
+    real = items._switched
+    monkeypatch.setattr(items, "_PIECES", 4)
+    monkeypatch.setattr(items, "_switched", lambda *asked: real(*asked[:-1], asked[-1].flip(1)))
+
+
+def _no_residual(monkeypatch) -> None:
+    """First order taken for the whole truth."""
+    real = certificate.items
+    monkeypatch.setattr(
+        certificate, "items", lambda p, f: replace(i := real(p, f), low=0 * i.low, high=0 * i.high)
+    )
+
+
+def _no_growth(monkeypatch) -> None:
+    """The residual is as small everywhere as it is near zero."""
+    real = certificate.items
+    monkeypatch.setattr(
+        certificate, "items", lambda p, f: replace(i := real(p, f), growth=0 * i.growth)
+    )
+
+
+def _displacement_stays(monkeypatch) -> None:
+    """The factor x - baseline does not meet the change of the gradient."""
+    monkeypatch.setattr(certificate, "_change", lambda moving: 0 * moving.rows.sum(0))
+
+
+#: Networks of which at least one shows it.
+CAUGHT_AT = {
+    "_no_switches": (1, 2),
+    "_adjoints_stay": (6, 15, 30),
+    "_layers_apart": (84,),
+    "_wrong_ends": (1, 3, 16),
+    "_no_residual": (2, 7, 8),
+    "_no_growth": (7, 9, 27),
+    "_displacement_stays": (7, 11, 13),
+}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        _no_switches,
+        _adjoints_stay,
+        _layers_apart,
+        _wrong_ends,
+        _no_residual,
+        _no_growth,
+        _displacement_stays,
+    ],
+)
+def test_every_step_broken_is_caught(monkeypatch, broken) -> None:
+    broken(monkeypatch)
+    tried = (tiny.case(seed) for seed in CAUGHT_AT[broken.__name__])
+    assert any(tiny.violated(of, tiny.certificate(of)) for of in tried)
+
+
+def test_the_batch_has_the_claim_certified() -> None:
+    """Through ``bound``: every p, float32, one baseline each, and attacks below it."""
+    net, x = reference.mlp((12, 10)).float(), reference.rows(3).float()
+    ig = ab.IntegratedGradients(net, baseline=0.1 * torch.ones_like(x), quadrature="exact")
+    for ball in (ab.L2Ball(0.2), ab.LinfBall(0.1), ab.LpBall(0.2, 3), ab.LpBall(0.2, 1)):
+        made = ab.bound(ig, x, ball, claim="certified")
+        assert made.claim.name == "certified"
+        assert made.subject == "your network"
+        assert set(made.source) == {"exact path"}
+        laws.attack_below(ab.attacks.AttributionAscent(steps=5)(ig, x, ball), made)
+    jumping = ab.IntegratedGradients(reference.without_biases(), quadrature="exact")
+    made = ab.bound(jumping, x.double(), ab.L2Ball(0.05), claim="certified")
+    assert not any(ab.Status.JUMPS in status for status in made.status)  # it holds across jumps
+
+
+def test_as_the_ball_shrinks_it_becomes_first_order() -> None:
+    net, x = reference.mlp((12, 10)), reference.rows(3)
+    ig, ball = ab.IntegratedGradients(net, quadrature="exact"), ab.L2Ball(1e-5)
+    ratio = ab.bound(ig, x, ball, claim="certified").euclidean / ab.bound(ig, x, ball).xi / 1e-5
+    assert (ratio >= 1).all()
+    assert (ratio <= 1.01).all()
+
+
+def test_many_features_have_the_first_of_both_bounds(monkeypatch) -> None:
+    of = tiny.case(2)
+    both = tiny.certificate(of).value
+    monkeypatch.setattr(certificate, "MOST_FEATURES", 1)
+    assert both <= tiny.certificate(of).value
+    assert not tiny.violated(of, tiny.certificate(of))
+
+
+def test_refuses_what_it_cannot_hold_and_what_is_not_convex() -> None:
+    x, target = reference.rows(1), torch.tensor([0])
+    ig = ab.IntegratedGradients(reference.mlp((12, 10)), quadrature="exact")
+    with pytest.raises(ab.MemoryLimitError, match="GiB for 5 features and 22 neurons"):
+        ab.bound(ig, x, ab.L2Ball(0.1), method=ab.Certified(memory_limit=1000))
+    steep = ab.IntegratedGradients(
+        reference.mlp((6,), hinge=lambda: nn.LeakyReLU(2.0)), quadrature="exact"
+    )
+    with pytest.raises(ab.ModelError, match="a LeakyReLU of slope 2"):
+        certify_exact(steep, x, ab.L2Ball(0.1), target)
+
+
+def test_top_features_that_stay() -> None:
+    """In a ball that moves nothing all stay, in a large one none."""
+    of = tiny.case(1)
+    still = tiny.certificate(replace(of, ball=replace(of.ball, epsilon=1e-9)))
+    assert still.top_that_stay(1) == 1
+    assert tiny.certificate(replace(of, ball=replace(of.ball, epsilon=9.0))).top_that_stay(1) == 0
