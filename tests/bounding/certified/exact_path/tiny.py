@@ -1,4 +1,4 @@
-"""Tiny ReLU networks with ties, zero biases and inputs on kinks, and dense samples of their balls."""
+"""Tiny ReLU networks with ties, zero biases, inputs on kinks; dense samples of their balls."""
 
 from __future__ import annotations
 
