@@ -294,7 +294,7 @@ def _toml(value) -> str:
         ({"attributions": ["pgd"]}, "attributions.0: expected one of .*got 'pgd'"),
         ({"attributions": ["ig:steps=many"]}, "attributions.0.steps: expected .*a valid integer"),
         ({"attributions": [3]}, "attributions.0: expected a value, a text or a table of one"),
-        ({"balls": ["two"]}, "balls.0: expected one of lp, l2, linf"),
+        ({"balls": ["two"]}, "balls.0: expected one of l2, linf, lp"),
         ({"balls": ["lp:p=0.5,epsilon=1"]}, "p: expected the order of a norm"),
         ({"balls": [{"kind": "l2", "epsilon": []}]}, "balls: expected at least one"),
         ({"balls": [{"kind": "l2"}]}, "balls.0.epsilon: expected a value, got nothing"),

@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 from attribound.auditing.engines import LocalEngine, RayEngine
 from attribound.auditing.store import Run
 from attribound.cli import audit as command
+from attribound.cli import texts
 from attribound.cli.app import app
 
 TESTS = Path(__file__).parents[1]
@@ -120,23 +121,23 @@ class TestSettings:
         assert deviations(again) == deviations(first)
 
     def test_balls(self) -> None:
-        assert command._balls(None, None) is None
-        assert command._balls(["l2", "linf:low=0,high=1"], ["0.1"]) == [
+        assert texts.balls(None, None) is None
+        assert texts.balls(["l2", "linf:low=0,high=1"], ["0.1"]) == [
             {"kind": "l2", "epsilon": [0.1]},
             {"kind": "linf", "low": 0, "high": 1, "epsilon": [0.1]},
         ]
-        both = command._balls(["l2", "linf"], ["0.1,0.2", "0.01"])
+        both = texts.balls(["l2", "linf"], ["0.1,0.2", "0.01"])
         assert [each["epsilon"] for each in both or ()] == [[0.1, 0.2], [0.01]]
-        own = command._balls(["l2:epsilon=0.3", "linf"], ["0.1"])
+        own = texts.balls(["l2:epsilon=0.3", "linf"], ["0.1"])
         assert [each["epsilon"] for each in own or ()] == [0.3, [0.1]]
 
     def test_radii_alone_are_for_the_balls_of_a_file(self) -> None:
         before = [{"kind": "linf", "epsilon": 1}, "linf:epsilon=2", "lp:p=3,epsilon=1"]
-        assert command._balls(None, ["0.2"], before) == [
+        assert texts.balls(None, ["0.2"], before) == [
             {"kind": "linf", "epsilon": [0.2]},
             {"kind": "lp", "p": 3, "epsilon": [0.2]},
         ]
-        assert command._balls(None, ["0.2"]) == [{"kind": "l2", "epsilon": [0.2]}]
+        assert texts.balls(None, ["0.2"]) == [{"kind": "l2", "epsilon": [0.2]}]
 
     def test_claims_and_attacks_with_settings(self, tmp_path: Path) -> None:
         more = "--claim=mean_value:shells=1,rounds=0"
@@ -189,7 +190,7 @@ class TestSettings:
         [
             (["--eps=0.1", "--eps=0.2", "--ball=l2"], "--eps: expected once for all balls, or 1"),
             (["--eps=a,b"], "--eps: expected numbers with commas"),
-            (["--ball=cube"], "balls.0: expected one of lp, l2, linf"),
+            (["--ball=cube"], "balls.0: expected one of l2, linf, lp"),
             (["--ball=l2:radius=3"], "radius"),
             (["--attack=punch"], "Attack: expected one of"),
             (["--attribution=magic"], "attributions.0: expected one of"),

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import attribound as ab
+from attribound import training, zoo
 from attribound.cli import train as command
 from attribound.cli.app import app
 from attribound.training.config import InitialWeights, TrainingConfig
@@ -63,7 +64,7 @@ def asked(monkeypatch) -> list:
         summary = {"steps": 1, "seconds": 1.0, "evaluation": None}
         return TrainingResult(None, summary, options["hardware"].devices - 1)
 
-    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(training, "train", run)
     return calls
 
 
@@ -119,7 +120,7 @@ def test_another_method_has_its_own_settings(tmp_path, toml, asked) -> None:
 
 
 def test_warm_starts_from_the_zoo_become_files(tmp_path, asked, monkeypatch) -> None:
-    monkeypatch.setattr(command.zoo, "path", lambda name: Path("/zoo") / f"{name}.safetensors")
+    monkeypatch.setattr(zoo, "path", lambda name: Path("/zoo") / f"{name}.safetensors")
     invoke("--out", tmp_path, "--warm-start", "zoo:digits/ce")
     invoke("--out", tmp_path, "--warm-start", "own.safetensors")
     assert [config.warm_start for config, *_ in asked] == [
@@ -133,7 +134,7 @@ def test_stopped_says_how_to_resume(tmp_path, monkeypatch, kind) -> None:
     def run(*_, **__):
         raise Stopped("stopped after step 3: resume with --resume", kind)
 
-    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(training, "train", run)
     result = invoke("--out", tmp_path)
     assert result.exit_code == 128 + kind
     assert result.stderr == "attribound: stopped after step 3: resume with --resume\n"

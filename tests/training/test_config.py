@@ -88,7 +88,7 @@ def test_a_table_without_a_kind_changes_the_default() -> None:
         ({"epochs": True}, "epochs: expected a valid integer, got True"),
         ({"epochs": 0}, "epochs: expected a whole number, 1 or more, got 0"),
         ({"data": {"limit": 0}}, r"data\.limit: expected a whole number, 1 or more, got 0"),
-        ({"ball": {"kind": "l7"}}, r"^ball: expected one of lp, l2, linf"),
+        ({"ball": {"kind": "l7"}}, r"^ball: expected one of l2, linf, lp"),
         ({"ball": {"epsilon": -1}}, r"ball\.epsilon: expected a finite radius above 0"),
         ({"ball": {"low": "x"}}, r"ball\.low: expected a valid number or an instance of Tensor"),
         ({"data": 3}, "^data: expected a table of settings: name, part, .*, got 3"),

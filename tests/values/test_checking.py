@@ -83,7 +83,7 @@ def test_none_is_a_word_where_it_is_no_text() -> None:
         ({"units": "metres"}, "units: expected a valid number or .*Tensor, got 'metres'"),
         ({"fn": 3}, "fn: expected .*callable, got 3"),
         ({"inner": {"kind": "l2", "epsilon": -1}}, r"inner\.epsilon: expected a finite radius"),
-        ({"inner": "cube"}, "inner: expected one of lp, l2, linf.*got 'cube'"),
+        ({"inner": "cube"}, "inner: expected one of l2, linf, lp.*got 'cube'"),
         ({"shown": True}, "shown: expected only settings of .*Every: count, share"),
         ({"size": 3}, "size: expected only settings of .*Every: count, .*got 'size'; remove"),
     ],

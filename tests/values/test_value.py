@@ -345,7 +345,7 @@ def test_records_need_no_kind() -> None:
             Attack,
             r"objective\.kk: expected only settings of top_k: k",
         ),
-        ("ifia:objective=pgd", Attack, r"objective: expected one of distance, .*got 'pgd'"),
+        ("ifia:objective=pgd", Attack, r"objective: expected one of angle, distance, .*got 'pgd'"),
         ("repeated", Attack, r"attack: expected a value, got nothing"),
         (f"{__name__}:score", Attack, r"score: expected a class derived from Attack, got a func"),
         (f"{__name__}:Own", Attack, r"Own: expected a class derived from Attack, got Own"),

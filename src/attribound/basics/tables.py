@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from io import StringIO
+from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-from torch import Tensor
+from attribound.basics.later import Later
+
+if TYPE_CHECKING:
+    from rich import box, console, table, text
+    from torch import Tensor
+else:
+    box, console, table, text = map(Later, ("rich.box", "rich.console", "rich.table", "rich.text"))
 
 _ROWS_SHOWN = 20
 
 
 def render(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A titled table as text; numbers to four digits, at most twenty rows."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    shown = table.Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in header:
-        table.add_column(Text(name), justify="right", no_wrap=True)
+        shown.add_column(text.Text(name), justify="right", no_wrap=True)
     for row in rows[:_ROWS_SHOWN]:
-        table.add_row(*[Text(cell(value)) for value in row])
+        shown.add_row(*[text.Text(cell(value)) for value in row])
     out = StringIO()
-    Console(file=out, width=400, color_system=None, force_jupyter=False).print(table)
+    console.Console(file=out, width=400, color_system=None, force_jupyter=False).print(shown)
     lines = [title, *[line.rstrip() for line in out.getvalue().splitlines() if line.strip()]]
     if len(rows) > _ROWS_SHOWN:
         lines.append(f"... and {len(rows) - _ROWS_SHOWN} more")

@@ -14,7 +14,7 @@ from torch import Tensor
 from attribound.attributions import Attribution
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
-from attribound.results import Attacked, Bound, Claim, MaxEpsilon, claims
+from attribound.results import Attacked, Bound, Claim, MaxEpsilon, claim_of
 from attribound.values import Value
 
 Kind = TypeVar("Kind", bound="Method")
@@ -46,9 +46,9 @@ class Method(Value, ABC):
     @property
     def claim(self) -> Claim:
         """What its bounds promise."""
-        for each in claims():
-            if each.method is not None and isinstance(self, each.method):
-                return each
+        found = claim_of(self)
+        if found is not None:
+            return found
         raise InputError(
             f"method {type(self).__name__}",
             expected="one that belongs to a claim",

@@ -7,12 +7,12 @@ attribound itself; 2 unusable input or a failed training, said in one line; 130 
 
 from __future__ import annotations
 
-import importlib.metadata
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from attribound import __version__
 from attribound.basics.errors import AttriboundError
 from attribound.cli import audit, calibrate, compare, report, runs, train, zoo
 
@@ -47,7 +47,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"attribound {importlib.metadata.version('attribound')}")
+        typer.echo(f"attribound {__version__}")
         raise typer.Exit
 
 

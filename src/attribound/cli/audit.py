@@ -6,30 +6,33 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from attribound.attributions import Attribution
-from attribound.auditing import Protocol, read_settings, summarise, totals
-from attribound.auditing.audit import audit as run_audit
-from attribound.auditing.engines import Engine, LocalEngine, RayEngine
-from attribound.auditing.manifest import Manifest
-from attribound.auditing.store import Run, is_run
-from attribound.auditing.summary import yours_totals
-from attribound.auditing.summary_records import Summary
 from attribound.basics.errors import InputError
+from attribound.basics.later import Later
 from attribound.basics.toml_files import read_toml, toml_value
 from attribound.basics.whole_files import StorageError
-from attribound.report import console as table_of
-from attribound.results import claim_named, claims
-from attribound.values import changed, names, parse_text
+from attribound.cli import texts
+from attribound.cli.offered import ATTRIBUTIONS, CLAIMS, PROTOCOLS, listed
 
-CLAIMS = ", ".join(each.name for each in claims() if each.method is not None)
+if TYPE_CHECKING:
+    from rich import console as rich_console
+
+    from attribound import auditing, report, results, values
+    from attribound.auditing import manifest, summary
+    from attribound.auditing.summary_records import Summary
+else:
+    auditing, report, results, values = map(
+        Later,
+        ("attribound.auditing", "attribound.report", "attribound.results", "attribound.values"),
+    )
+    manifest, summary = map(Later, ("attribound.auditing.manifest", "attribound.auditing.summary"))
+    rich_console = Later("rich.console")
+
 EXCEEDED, FAILED, NOT_STORED, INTERRUPTED = 1, 3, 4, 130
 _WIDE = 160  # a file or a pipe has no width to fit
 #: Shown below the options.
@@ -54,9 +57,7 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
     ] = None,
     attribution: Annotated[
         list[str] | None,
-        typer.Option(
-            help=f"{', '.join(names(Attribution))}, MODULE:CLASS; ig:steps=50. Several: again."
-        ),
+        typer.Option(help=f"{listed(ATTRIBUTIONS)}, MODULE:CLASS; ig:steps=50. Several: again."),
     ] = None,
     ball: Annotated[
         list[str] | None,
@@ -68,14 +69,14 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
     ] = None,
     claim: Annotated[
         list[str] | None,
-        typer.Option(help=f"{CLAIMS}, MODULE:CLASS; with settings: mean_value:shells=8."),
+        typer.Option(help=f"{listed(CLAIMS)}, MODULE:CLASS; with settings: mean_value:shells=8."),
     ] = None,
     attack: Annotated[
         list[str] | None,
         typer.Option(help="pgd, ascent:steps=20, MODULE:CLASS, ... in place of the protocol's."),
     ] = None,
     protocol: Annotated[
-        str | None, typer.Option(help=f"{', '.join(names(Protocol))}, or MODULE:CLASS.")
+        str | None, typer.Option(help=f"{listed(PROTOCOLS)}, or MODULE:CLASS.")
     ] = None,
     smooth: Annotated[
         str | None,
@@ -97,10 +98,10 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
     ] = False,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     workers: Annotated[
-        int | None, typer.Option(help="Processes; default: as many as cores, or as Ray has.")
+        int | None, typer.Option(min=1, help="Processes; default: as many as cores, or as Ray has.")
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(help="Of each process; default: 1, or all with one worker.")
+        int | None, typer.Option(min=1, help="Of each process; default: 1, or all with one worker.")
     ] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster.")] = None,
     gpus: Annotated[float, typer.Option(help="Of each Ray worker.")] = 0,
@@ -121,6 +122,7 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
     Options override the settings in CONFIG. Killed or stopped at any moment, the
     same command with --resume goes on and gives the same rows.
     """
+    _refuse_elsewhere(engine, address, gpus)
     folder = out or Path("runs") / datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     document = _document(config, folder if resume else None)
     given = {
@@ -131,15 +133,16 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         "limit": limit,
         "skip": skip,
         "attributions": attribution,
-        "balls": _balls(ball, eps, _list(document.get("balls"))),
-        "claims": _values(claim),
-        "attacks": _values(attack),
+        "balls": texts.balls(ball, eps, document.get("balls")),
+        "claims": texts.several(claim),
+        "attacks": texts.several(attack),
         "protocol": protocol,
         "smooth": smooth and toml_value(smooth),
         "seed": seed,
     }
     document |= {name: value for name, value in given.items() if value is not None}
-    document = changed(document, settings or ())
+    if settings:
+        document = values.changed(document, settings)
     if not {"model", "data"} <= {*document}:
         raise InputError(
             "what to audit",
@@ -147,11 +150,11 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
             got=f"--resume, but no run in {folder}" if resume else "not both",
             remedy="try --model zoo:fashion-mnist/at-mlp --data fashion-mnist-sample --limit 16",
         )
-    chosen = read_settings(document)
-    watched = [claim_named(each).name for each in _values(fail_on) or ()]
-    console = False if quiet or as_json else Console(stderr=True)
+    chosen = auditing.read_settings(document)
+    watched = [results.claim_named(each).name for each in texts.several(fail_on) or ()]
+    console = False if quiet or as_json else rich_console.Console(stderr=True)
     try:
-        run = run_audit(
+        run = auditing.audit(
             chosen,
             out=folder,
             resume=resume,
@@ -164,9 +167,9 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
     except StorageError as error:
         typer.echo(f"attribound: {error}\n{_how_to_resume(folder)}", err=True)
         raise typer.Exit(NOT_STORED) from error
-    summaries = summarise(run.rows())
+    summaries = auditing.summarise(run.rows())
     _report(run, summaries, quiet=quiet, as_json=as_json)
-    exceeded = totals(summaries)
+    exceeded = auditing.totals(summaries)
     if any((share := exceeded.get(each)) is not None and share.count for each in watched):
         raise typer.Exit(EXCEEDED)
     if any(summary.errors for summary in summaries):
@@ -176,84 +179,33 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
 def _document(config: Path | None, resumed: Path | None) -> dict[str, Any]:
     """Settings to begin with: a file's, or those of the run that goes on."""
     if config is not None and config.name == "run.json":
-        return dict(Manifest.read(config.parent).settings)
+        return dict(manifest.Manifest.read(config.parent).settings)
     if config is not None:
         return read_toml(config)
-    if resumed is not None and is_run(resumed):
-        return dict(Manifest.read(resumed).settings)
+    if resumed is not None and auditing.is_run(resumed):
+        return dict(manifest.Manifest.read(resumed).settings)
     return {}
 
 
-def _balls(
-    texts: Sequence[str] | None, eps: Sequence[str] | None, before: Sequence[Any] = ()
-) -> list[dict[str, Any]] | None:
-    """A table for each ball, with its own radii or the only ones.
-
-    Radii without balls are for those of ``before``, the settings of a file, if there are any.
-    """
-    if not texts and not eps:
-        return None
-    balls = [parse_text(text) for text in texts or ()] or _shapes(before) or [{"kind": "l2"}]
-    lists = [_radii(each) for each in eps or ["0.1"]]
-    if len(lists) not in (1, len(balls)):
-        raise InputError(
-            "--eps",
-            expected=f"once for all balls, or {len(balls)} times, once for each",
-            got=f"{len(lists)} times",
-            remedy="write several radii of one ball as --eps 0.05,0.1",
-        )
-    each = lists if len(lists) == len(balls) else lists * len(balls)
-    return [{"epsilon": radii, **ball} for ball, radii in zip(balls, each, strict=True)]
-
-
-def _shapes(balls: Sequence[Any]) -> list[dict[str, Any]]:
-    """The balls of a file without their radii, each once."""
-    tables = [parse_text(each) if isinstance(each, str) else each for each in balls]
-    found: list[dict[str, Any]] = []
-    for table in tables:
-        shape = {name: value for name, value in table.items() if name != "epsilon"}
-        if shape not in found:
-            found.append(shape)
-    return found
-
-
-def _list(value: object) -> list[Any]:
-    """``value`` if it is a list; what else a file has there is refused with the other settings."""
-    return value if isinstance(value, list) else []
-
-
-def _values(texts: Sequence[str] | None) -> list[str] | None:
-    """What was given again and again; names without settings also with commas."""
-    if texts is None:
-        return None
-    split = [[text] if ":" in text else text.split(",") for text in texts]
-    return [each.strip() for several in split for each in several]
-
-
-def _radii(text: str) -> list[float]:
-    try:
-        return [float(each) for each in text.split(",")]
-    except ValueError as error:
-        raise InputError(
-            "--eps", expected="numbers with commas", got=repr(text), remedy="write e.g. 0.05,0.1"
-        ) from error
-
-
-def _engine(
-    name: str, workers: int | None, threads: int | None, address: str | None, gpus: float
-) -> Engine:
-    if name == "ray":
-        return RayEngine(address=address, workers=workers, cpus=threads or 1, gpus=gpus)
-    if name != "local":
-        raise InputError("--engine", expected="local or ray", got=name, remedy="choose one")
-    if address is not None or gpus:
+def _refuse_elsewhere(engine: str, address: str | None, gpus: float) -> None:
+    """Refuse what no engine can do; first of all, as it takes no time."""
+    if engine not in ("local", "ray"):
+        raise InputError("--engine", expected="local or ray", got=engine, remedy="choose one")
+    if engine == "local" and (address is not None or gpus):
         raise InputError(
             "--address and --gpus",
             expected="--engine ray",
             got="--engine local",
             remedy="add --engine ray; the device of a local audit is --set device=cuda",
         )
-    return LocalEngine(workers or _cores() // (threads or 1) or 1, threads)
+
+
+def _engine(
+    name: str, workers: int | None, threads: int | None, address: str | None, gpus: float
+) -> auditing.Engine:
+    if name == "ray":
+        return auditing.RayEngine(address=address, workers=workers, cpus=threads or 1, gpus=gpus)
+    return auditing.LocalEngine(workers or _cores() // (threads or 1) or 1, threads)
 
 
 def _cores() -> int:
@@ -267,9 +219,9 @@ def _how_to_resume(folder: Path) -> str:
     return f"go on with: attribound audit --out {shlex.quote(str(folder))} --resume"
 
 
-def _report(run: Run, summaries: list[Summary], *, quiet: bool, as_json: bool) -> None:
+def _report(run: auditing.Run, summaries: list[Summary], *, quiet: bool, as_json: bool) -> None:
     if as_json:
-        shares, yours = totals(summaries), yours_totals(summaries)
+        shares, yours = auditing.totals(summaries), summary.yours_totals(summaries)
         found = {
             "run": str(run.path),
             "finished": run.finished,
@@ -283,8 +235,8 @@ def _report(run: Run, summaries: list[Summary], *, quiet: bool, as_json: bool) -
         }
         typer.echo(json.dumps(found, indent=1, allow_nan=False))
     elif not quiet:
-        terminal = Console()
+        terminal = rich_console.Console()
         if not terminal.is_terminal:
-            terminal = Console(width=_WIDE)
-        terminal.print(table_of(run))
+            terminal = rich_console.Console(width=_WIDE)
+        terminal.print(report.console(run))
         typer.echo(f"run: {run.path}; its page: attribound report {shlex.quote(str(run.path))}")

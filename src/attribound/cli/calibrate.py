@@ -6,19 +6,23 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attribound.auditing.calibrating import FromRun
-from attribound.auditing.store import Run
-from attribound.balls import Ball
 from attribound.basics.errors import InputError
+from attribound.basics.later import Later
 from attribound.basics.tables import render
 from attribound.basics.whole_files import storing
-from attribound.bounding.calibrated import Calibration
-from attribound.results import claim_named
-from attribound.values import to_spec, to_text
+
+if TYPE_CHECKING:
+    from attribound import auditing, results, values
+    from attribound.balls import Ball
+    from attribound.bounding.calibrated import Calibration
+else:
+    auditing, results, values = map(
+        Later, ("attribound.auditing", "attribound.results", "attribound.values")
+    )
 
 
 def calibrate(
@@ -41,20 +45,27 @@ def calibrate(
     data, with probability 1 - ALPHA. Audit samples of the same part that the run did not take
     (--skip), with the same protocol: audit ... --set calibrated.folder=OUT.
     """
-    method = FromRun(alpha=alpha, base=claim_named(base).name, by_class=by_class)
-    found = method(Run.open(run))
+    method = auditing.FromRun(alpha=alpha, base=results.claim_named(base).name, by_class=by_class)
+    found = method(auditing.Run.open(run))
     _store(found, out)
     if as_json:
         typer.echo(json.dumps([_record(*item) for item in found.items()], indent=1))
         return
     heads = ("attribution", "ball", "class", "samples", "factor", "largest score")
     lines = [
-        (name, to_text(ball), "all" if group is None else group, len(scores), factor, scores[-1])
+        (
+            name,
+            values.to_text(ball),
+            "all" if group is None else group,
+            len(scores),
+            factor,
+            scores[-1],
+        )
         for (name, ball), each in found.items()
         for (group, scores), factor in zip(each.scores.items(), each.factors.values(), strict=True)
     ]
     title = (
-        f"Calibration, claim: calibrated (factor x {claim_named(method.base)} bound holds "
+        f"Calibration, claim: calibrated (factor x {results.claim_named(method.base)} bound holds "
         f"against the attacks of {run} with probability >= {1 - alpha:.4g})"
     )
     typer.echo(render(title, heads, lines))
@@ -81,7 +92,7 @@ def _record(key: tuple[str, Ball], each: Calibration) -> dict[str, object]:
     name, ball = key
     return {
         "attribution": name,
-        "ball": to_spec(ball),
+        "ball": values.to_spec(ball),
         "alpha": each.alpha,
         "base": each.base.claim.name,
         "factors": [

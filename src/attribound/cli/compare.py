@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from attribound.auditing import Run
-from attribound.report import compare as compare_runs
+from attribound.basics.later import Later
+
+if TYPE_CHECKING:
+    from rich import console
+
+    from attribound import auditing, report
+else:
+    console, auditing, report = map(
+        Later, ("rich.console", "attribound.auditing", "attribound.report")
+    )
 
 _WIDE = 160  # a file or a pipe has no width to fit
 
@@ -23,13 +30,13 @@ def compare(
 
     A star marks intervals that leave out zero. Runs on the same samples are paired.
     """
-    found = compare_runs([Run.open(path) for path in runs])
+    found = report.compare([auditing.Run.open(path) for path in runs])
     if as_json:
         typer.echo(json.dumps(found.records(), indent=2, allow_nan=False))
         return
-    terminal = Console()
+    terminal = console.Console()
     if not terminal.is_terminal:
-        terminal = Console(width=_WIDE)
+        terminal = console.Console(width=_WIDE)
     terminal.print(found.table())
     typer.echo(f"first: {found.first}")
     for name in found.others:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from attribound.auditing import Run, summarise
 from attribound.basics.errors import InputError
-from attribound.report import console, export, figures, write_html
+from attribound.basics.later import Later
+
+if TYPE_CHECKING:
+    from rich import console
+
+    from attribound import auditing
+    from attribound import report as reports
+else:
+    console, auditing, reports = map(
+        Later, ("rich.console", "attribound.auditing", "attribound.report")
+    )
 
 #: Formats by the ending of a file.
 ENDINGS = {".csv": "csv", ".parquet": "parquet", ".json": "json", ".tex": "latex"}
@@ -49,19 +57,19 @@ def report(
             got=str(unknown[0]),
             remedy="choose one",
         )
-    found = Run.open(run)
+    found = auditing.Run.open(run)
     if as_json:
-        records = [summary.record() for summary in summarise(found.rows())]
+        records = [summary.record() for summary in auditing.summarise(found.rows())]
         typer.echo(json.dumps(records, indent=2, allow_nan=False))
     else:
-        terminal = Console()
+        terminal = console.Console()
         if not terminal.is_terminal:
-            terminal = Console(width=_WIDE)
-        terminal.print(console(found))
-        typer.echo(f"page: {write_html(found, out)}")
+            terminal = console.Console(width=_WIDE)
+        terminal.print(reports.console(found))
+        typer.echo(f"page: {reports.write_html(found, out)}")
     for path in exports or ():
-        for written in export(found, ENDINGS[path.suffix], path):
+        for written in reports.export(found, ENDINGS[path.suffix], path):
             typer.echo(f"file: {written}", err=as_json)
     if plots is not None:
-        drawn = figures(found, plots)
+        drawn = reports.figures(found, plots)
         typer.echo(f"figures: {len(drawn)} in {plots}", err=as_json)

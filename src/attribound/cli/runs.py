@@ -6,16 +6,20 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from attribound.auditing.store import Run, is_run
 from attribound.basics.errors import AttriboundError, InputError
+from attribound.basics.later import Later
+
+if TYPE_CHECKING:
+    from rich import box, console, table, text
+
+    from attribound import auditing
+else:
+    box, console, table, text = map(Later, ("rich.box", "rich.console", "rich.table", "rich.text"))
+    auditing = Later("attribound.auditing")
 
 _WIDE = 200  # a file or a pipe has no width to fit
 _HEADER = ("run", "samples", "model", "data", "attributions", "balls", "created", "state")
@@ -49,7 +53,7 @@ def runs(
 
 def _runs(folder: Path) -> Iterator[Path]:
     """Folders with a run; what is inside a run is not searched."""
-    if is_run(folder):
+    if auditing.is_run(folder):
         yield folder
         return
     for path in folder.iterdir():
@@ -59,7 +63,7 @@ def _runs(folder: Path) -> Iterator[Path]:
 
 def _described(path: Path) -> dict[str, Any]:
     try:
-        run = Run.open(path)
+        run = auditing.Run.open(path)
     except AttriboundError as error:
         return {"run": str(path), "state": f"damaged: {error}", "finished": False}
     manifest = run.manifest
@@ -92,13 +96,13 @@ def _balls(settings: Sequence[dict[str, Any]]) -> str:
 
 
 def _print(found: list[dict[str, Any]]) -> None:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    shown = table.Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in _HEADER:
-        table.add_column(name, overflow="fold")
+        shown.add_column(name, overflow="fold")
     for each in found:
         # As texts: nothing in a name is read as markup.
-        table.add_row(*[Text(str(each.get(name, ""))) for name in _HEADER])
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_WIDE)
-    console.print(table)
+        shown.add_row(*[text.Text(str(each.get(name, ""))) for name in _HEADER])
+    terminal = console.Console()
+    if not terminal.is_terminal:
+        terminal = console.Console(width=_WIDE)
+    terminal.print(shown)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attribound import zoo
+from attribound.basics.later import Later
 from attribound.basics.toml_files import read_toml
-from attribound.training.config import TrainingConfig
-from attribound.training.directory import Directory, read_json
-from attribound.training.objective import TrainingObjective
-from attribound.training.stopping import Stopped
-from attribound.training.trainer import Hardware
-from attribound.training.trainer import train as run
-from attribound.values import changed, from_spec
+
+if TYPE_CHECKING:
+    from attribound import training, values, zoo
+    from attribound.training import directory
+else:
+    training, values, zoo = map(
+        Later, ("attribound.training", "attribound.values", "attribound.zoo")
+    )
+    directory = Later("attribound.training.directory")
 
 #: Warm starts that are names of the zoo.
 _ZOO = "zoo:"
@@ -61,8 +63,8 @@ def train(  # noqa: PLR0913, PLR0917 - options of a command
     gives the same weights; --out and --resume are enough.
     """
     table = read_toml(config) if config is not None else {}
-    if resume and config is None and Directory(out).config.exists():
-        table = read_json(Directory(out).config)["settings"]
+    if resume and config is None and directory.Directory(out).config.exists():
+        table = directory.read_json(directory.Directory(out).config)["settings"]
     if method is not None:
         table = _with_method(table, method)
     given = {
@@ -75,18 +77,18 @@ def train(  # noqa: PLR0913, PLR0917 - options of a command
         "warm_start": warm_start,
     }
     options = [f"{k}={json.dumps(value)}" for k, value in given.items() if value is not None]
-    document = changed(table, [*options, *(settings or [])])
-    chosen = _with_zoo(from_spec(document, TrainingConfig))
+    document = values.changed(table, [*options, *(settings or [])])
+    chosen = _with_zoo(values.from_spec(document, training.TrainingConfig))
     try:
-        result = run(
+        result = training.train(
             chosen,
             out,
             resume=resume,
             progress=not quiet,
             tensorboard=tensorboard,
-            hardware=Hardware(accelerator, devices),
+            hardware=training.Hardware(accelerator, devices),
         )
-    except Stopped as stopped:
+    except training.Stopped as stopped:
         typer.echo(f"attribound: {stopped}", err=True)
         raise typer.Exit(128 + stopped.signal) from stopped
     if result.rank == 0:
@@ -95,15 +97,15 @@ def train(  # noqa: PLR0913, PLR0917 - options of a command
 
 def _with_method(table: dict[str, Any], text: str) -> dict[str, Any]:
     """The method that is asked for; a name alone leaves the settings of the same one in a file."""
-    asked = from_spec(text, TrainingObjective)
+    asked = values.from_spec(text, training.TrainingObjective)
     if "method" in table and "=" not in text:
-        there = from_spec(table["method"], TrainingObjective)
+        there = values.from_spec(table["method"], training.TrainingObjective)
         if type(there) is type(asked):
             return table
     return {**table, "method": text}
 
 
-def _with_zoo(config: TrainingConfig) -> TrainingConfig:
+def _with_zoo(config: training.TrainingConfig) -> training.TrainingConfig:
     """``config`` with a warm start from the zoo as a file."""
     warm = config.warm_start
     if warm is None or not warm.file.startswith(_ZOO):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
-from attribound import zoo
 from attribound.basics.errors import InputError
-from attribound.zoo import leaderboard
-from attribound.zoo.storage import to_json
+from attribound.basics.later import Later
+from attribound.cli.offered import SORTS, listed
+
+if TYPE_CHECKING:
+    from rich import box, console, table
+
+    from attribound import zoo
+    from attribound.zoo import leaderboard
+else:
+    box, console, table = map(Later, ("rich.box", "rich.console", "rich.table"))
+    zoo, leaderboard = map(Later, ("attribound.zoo", "attribound.zoo.leaderboard"))
 
 app = typer.Typer(help="Trained models: leaderboard and cards.", invoke_without_command=True)
 
@@ -24,9 +29,7 @@ Name = Annotated[str, typer.Argument(help="A model, e.g. fashion-mnist/trades-ig
 @app.callback()
 def show_leaderboard(
     context: typer.Context,
-    sort: Annotated[
-        str, typer.Option(help=f"Best first by: {', '.join(leaderboard.SORTS)}.")
-    ] = "kendall",
+    sort: Annotated[str, typer.Option(help=f"Best first by: {listed(SORTS)}.")] = "kendall",
     as_json: Annotated[bool, typer.Option("--json", help="Rows as JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Rows as CSV.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Tables for a page.")] = False,
@@ -62,16 +65,16 @@ def show_leaderboard(
 @app.command()
 def show(name: Name) -> None:
     """Print the card of one model as JSON."""
-    typer.echo(to_json(zoo.card(name)), nl=False)
+    typer.echo(zoo.to_json(zoo.card(name)), nl=False)
 
 
 def _print(title: str, header: tuple[str, ...], lines: list[list[str]], caption: str) -> None:
-    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    shown = table.Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     for column, text in enumerate(header):
-        table.add_column(text, justify="left" if column == 0 else "right", no_wrap=True)
+        shown.add_column(text, justify="left" if column == 0 else "right", no_wrap=True)
     for line in lines:
-        table.add_row(*line)
-    console = Console()
-    if not console.is_terminal:  # a file or a pipe has no width to fit
-        console = Console(width=200)
-    console.print(table, caption)
+        shown.add_row(*line)
+    terminal = console.Console()
+    if not terminal.is_terminal:  # a file or a pipe has no width to fit
+        terminal = console.Console(width=200)
+    terminal.print(shown, caption)

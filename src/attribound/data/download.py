@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-
+from attribound.basics.later import Later
 from attribound.basics.packages import package
 from attribound.data.registry import Official
+
+if TYPE_CHECKING:
+    from rich import console, progress
+else:
+    console, progress = map(Later, ("rich.console", "rich.progress"))
 
 _CHUNK = 2**16
 _TIMEOUT_SECONDS = 30
@@ -77,13 +73,13 @@ class _Bar:
     """A progress bar on standard error, as pooch wants it."""
 
     def __init__(self, name: str) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
+        self._progress = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.DownloadColumn(),
+            progress.TransferSpeedColumn(),
+            progress.TimeRemainingColumn(),
+            console=console.Console(stderr=True),
         )
         self._task = self._progress.add_task(name, total=None)
         #: Bytes of the file; pooch sets it, and leaves zero if the server does not say.

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from attribound.basics.errors import InputError
+from attribound.basics.later import Later
 from attribound.data.examples import Examples, numbered_classes
 from attribound.data.images import Encoded, Images, common_frame, no_images
 from attribound.data.splits import Split, whole
 from attribound.data.values import array_examples, label_numbers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+else:
+    pa, pc, pq = map(Later, ("pyarrow", "pyarrow.compute", "pyarrow.parquet"))
 
 _LABELS = ("label", "labels", "target", "y", "class")
 _IMAGES = ("image", "img")

@@ -11,13 +11,20 @@ distance 2, 180 degrees), what has no variation as uncorrelated (0).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
-from scipy import stats
 from torch import Tensor
 
 from attribound.basics.errors import InputError
+from attribound.basics.later import Later
 from attribound.basics.tensors import angle_degrees, dot, norm, unit
+
+if TYPE_CHECKING:
+    from scipy import stats
+else:
+    stats = Later("scipy.stats")  # it takes as long to import as torch
 
 
 def maps(g: Tensor, absolute: bool = False, channel_dim: int | None = None) -> Tensor:

@@ -9,6 +9,7 @@ from attribound.results.claims import (
     Moves,
     Status,
     claim_named,
+    claim_of,
     claims,
     register_claim,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "Status",
     "averaged_title",
     "claim_named",
+    "claim_of",
     "claims",
     "copy_title",
     "join",

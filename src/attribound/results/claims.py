@@ -7,6 +7,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
+from attribound.basics import rooms
 from attribound.basics.errors import InputError
 from attribound.values import register
 
@@ -90,7 +91,20 @@ def register_claim(claim: Claim) -> Claim:
 
 
 def claims() -> tuple[Claim, ...]:
-    """Every claim, the weakest promise first."""
+    """Every claim, the weakest promise first; the library's own, imported before or not."""
+    rooms.open_all()
+    return _sorted()
+
+
+def claim_of(method: object) -> Claim | None:
+    """The claim that a method computes; it was entered with the method's class, if at all."""
+    for each in _sorted():
+        if each.method is not None and isinstance(method, each.method):
+            return each
+    return None
+
+
+def _sorted() -> tuple[Claim, ...]:
     return tuple(sorted(_claims.values(), key=lambda claim: claim.order))
 
 
@@ -105,14 +119,15 @@ def claim_named(name: str | Claim, module: str | None = None) -> Claim:
     if name not in _claims and module is not None:
         importlib.import_module(module)
     key = str(name).replace("-", "_")
-    if key not in _claims:
+    found = rooms.search(lambda: _claims.get(key))
+    if found is None:
         raise InputError(
             "claim",
             expected=f"one of {', '.join(claim.name for claim in claims())}",
             got=repr(name),
             remedy="check the spelling; a claim of your own is known once its module is imported",
         )
-    return _claims[key]
+    return found
 
 
 ATTAINED = register_claim(

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import Any, TypeVar
 
+from attribound.basics import rooms
 from attribound.basics.errors import InputError
 
 Kind = TypeVar("Kind", bound=type)
@@ -38,6 +39,8 @@ def register(name: str) -> Callable[[Kind], Kind]:
                 got=repr(name),
                 remedy="use e.g. grad_cam",
             )
+        if not _ours(kind):  # then the library's own names are taken, imported or not
+            rooms.open_all()
         other = _named.get(name)
         # A module that is loaded again, as notebooks do, brings the same class anew.
         if other is not None and _place(other) != _place(kind):
@@ -55,8 +58,12 @@ def register(name: str) -> Callable[[Kind], Kind]:
 
 
 def names(kind: type = object) -> tuple[str, ...]:
-    """The short names of all registered values of that kind, in the order of registration."""
-    return tuple(name for name, each in _named.items() if issubclass(each, kind))
+    """The short names of all registered values of that kind, in the order of the alphabet.
+
+    The library's own are among them whether their modules were imported before or not.
+    """
+    rooms.open_all()
+    return tuple(sorted(name for name, each in _named.items() if issubclass(each, kind)))
 
 
 def name_of(kind: type) -> str:
@@ -67,14 +74,13 @@ def name_of(kind: type) -> str:
     """
     if not getattr(kind, "kinded", True):
         return kind.__name__
-    ours = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
-    return _names.get(kind, _place(kind)) if ours else _place(kind)
+    return _names.get(kind, _place(kind)) if _ours(kind) else _place(kind)
 
 
 def class_of(name: str, kind: type) -> Any:
     """The class of values of that kind that is registered as ``name``."""
     wanted = name.replace("-", "_")
-    found = _named.get(name) or _named.get(wanted)
+    found = _entered(name)
     if found is None or not issubclass(found, kind):
         near = difflib.get_close_matches(wanted, names(kind), n=2)
         raise InputError(
@@ -90,7 +96,12 @@ def class_of(name: str, kind: type) -> Any:
 
 def is_registered(name: str) -> bool:
     """Whether some value has this short name."""
-    return name in _named or name.replace("-", "_") in _named
+    return _entered(name) is not None
+
+
+def _entered(name: str) -> type | None:
+    """The class of that name, looked for in rooms that are not open yet, too."""
+    return rooms.search(lambda: _named.get(name) or _named.get(name.replace("-", "_")))
 
 
 def imported(module: str, attribute: str) -> Any:
@@ -130,6 +141,10 @@ def current_directory_first() -> Iterator[None]:
         yield
     finally:
         sys.path[:] = before
+
+
+def _ours(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def _place(kind: type) -> str:

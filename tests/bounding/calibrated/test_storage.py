@@ -138,7 +138,7 @@ def without(key):
         ),
         (edited("base", "shells", value=0), "shells: expected 1 or more, got 0"),
         (edited("base", "shell", value=1), "shell: expected only settings of mean_value: shells"),
-        (edited("ball", "kind", value="cube"), "Ball: expected one of lp, l2, linf"),
+        (edited("ball", "kind", value="cube"), "Ball: expected one of l2, linf, lp"),
         (edited("ball", "epsilon", value=None), "epsilon: expected a valid number, got None"),
         (edited("ball", "epsilon", value=-1), "epsilon: expected a finite radius"),
         (edited("ball", "p", value=2.0), "p: expected only settings of linf: epsilon"),
