@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import torch
 
+from attribound.auditing.at_work import Steps
 from attribound.auditing.engines.work import Work
 from attribound.auditing.manifest import Manifest
 from attribound.auditing.rows import MAPS_SCHEMA, SCHEMA, table
@@ -108,6 +109,24 @@ class Sound:
 
     def __call__(self) -> Callable[[range], Fake]:
         return measure
+
+
+@dataclass(frozen=True)
+class Telling:
+    """A recipe whose workers tell of two steps before they do what ``inner``'s do."""
+
+    inner: Callable[[], Callable[[range], Fake]]
+
+    def __call__(self) -> Callable[[range], Fake]:
+        measure = self.inner()
+
+        def told(batch: range) -> Fake:
+            steps = Steps(batch.start // 4, 2)
+            steps.next("one")
+            steps.next("other")
+            return measure(batch)
+
+        return told
 
 
 @dataclass(frozen=True)

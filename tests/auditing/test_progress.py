@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from io import StringIO
+from time import monotonic, sleep
 
 import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from attribound.auditing import progress
-from attribound.auditing.progress import Tally, nothing, shown
+from attribound.auditing.at_work import AtWork
+from attribound.auditing.progress import Shown, Tally, Unseen, shown
 from attribound.auditing.rows import SCHEMA, table
 
 
@@ -53,32 +57,93 @@ def test_rows_without_claims() -> None:
     assert str(tally) == "exceeded: no claims"
 
 
-def test_a_file_gets_a_line_now_and_then_and_one_at_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_file_gets_a_line_now_and_then_and_one_at_the_end(clock: list[float]) -> None:
     text = StringIO()
     console = Console(file=text, width=20)
     with shown(console, 20, rows([True]), ready=10) as watch:
-        for seconds in (10, 31, 40, 50, 70):
-            now[0] = seconds
-            watch(2, rows([False]))
+        for number, seconds in enumerate((10, 31, 40, 50, 70)):
+            clock[0] = seconds
+            watch.stored(number, 2, rows([False]))
     assert text.getvalue().splitlines() == [
         "audit 14/20, 31 s, 46 s left, exceeded: first-order 1/3",
         "audit 20/20, 70 s, 0 s left, exceeded: first-order 1/6",
     ]
 
 
-def test_a_terminal_gets_a_bar_with_counts() -> None:
+def test_a_file_gets_lines_while_a_batch_is_being_measured(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is stored and nothing is told for minutes: what it is at is said nevertheless."""
+    monkeypatch.setattr(progress, "_LOOK", 0.001)
+    text = StringIO()
+    with shown(Console(file=text, width=20), 20, rows([]), ready=0) as watch:
+        watch.told(AtWork(0, 3, 9, "ig, l2 0.1, mean-value"))
+        for seconds in (31, 40, 62):
+            clock[0] = seconds
+            until(lambda due=seconds // 30: len(text.getvalue().splitlines()) == due)
+    at = "exceeded: no claims; batch 0, step 3 of 9: ig, l2 0.1, mean-value"
+    assert text.getvalue().splitlines() == [
+        f"audit 0/20, 31 s, {at}, 31 s",
+        f"audit 0/20, 62 s, {at}, 62 s",
+    ]
+
+
+def until(true: Callable[[], bool], seconds: float = 30) -> None:
+    end = monotonic() + seconds
+    while not true():
+        assert monotonic() < end
+        sleep(0.001)
+
+
+def test_a_file_that_is_full_ends_no_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_LOOK", 0.001)
+    monkeypatch.setattr(progress, "_SECONDS", 0.0)
+    tried = threading.Event()
+
+    class Gone(StringIO):
+        def write(self, text: str) -> int:
+            tried.set()
+            raise OSError(28, "No space left on device")
+
+    with shown(Console(file=Gone(), width=20), 20, rows([]), ready=0) as watch:
+        assert tried.wait(30)
+        watch.told(AtWork(0))
+
+
+def test_what_every_batch_is_at_and_since_when(clock: list[float]) -> None:
+    state = Shown(20, 0, Tally())
+    assert state.at() == []
+    state.told(AtWork(0, 1, 4, "ig, l2 0.1, first-order"))
+    clock[0] = 5
+    state.told(AtWork(3))
+    state.told(AtWork(0, 2, 4, "ig, l2 0.1, pgd"))
+    clock[0] = 7
+    assert state.at() == ["batch 0, step 2 of 4: ig, l2 0.1, pgd, 2 s", "batch 3, 2 s"]
+    state.stored(0, 4, rows([True]))
+    assert state.at() == ["batch 3, 2 s"]
+    assert str(state) == "audit 4/20, 7 s, 28 s left, exceeded: first-order 1/1; batch 3, 2 s"
+
+
+def test_a_terminal_gets_a_bar_with_counts_and_what_it_is_at() -> None:
     text = StringIO()
     console = Console(file=text, force_terminal=True, width=120)
     with shown(console, 4, rows([]), ready=0) as watch:
-        watch(4, rows([True, False]))
+        watch.told(AtWork(0, 1, 2, "ig [x], l2 0.1, mean-value"))
+        until(lambda: "batch 0, step 1 of 2: ig [x], l2 0.1, mean-value" in text.getvalue())
+        watch.stored(0, 4, rows([True, False]))
     assert "4/4" in text.getvalue()
     assert "exceeded: first-order 1/2" in text.getvalue()
+    assert "batch 0" not in text.getvalue().rpartition("4/4")[2]
 
 
 def test_nothing_is_shown_if_nothing_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
-    nothing(3, rows([True]))
+    Unseen().told(AtWork(0))
+    Unseen().stored(0, 3, rows([True]))
     assert capsys.readouterr() == ("", "")

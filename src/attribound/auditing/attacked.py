@@ -14,6 +14,7 @@ from attribound import metrics
 from attribound.attacks import Attack, furthest
 from attribound.attacks.attack import judge_all
 from attribound.attributions import Attribution
+from attribound.auditing.at_work import Say, silent
 from attribound.auditing.bounded import Fields, unstacked
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
@@ -90,7 +91,9 @@ class Transferred(Attack):
         return judged[0] if len(judged) == 1 else furthest(judged)
 
 
-def attack_all(prey: Prey, ball: Ball, attacks: Mapping[str, Attack], subject: str) -> Found:
+def attack_all(
+    prey: Prey, ball: Ball, attacks: Mapping[str, Attack], subject: str, say: Say = silent
+) -> Found:
     """Make every attack; of each sample the one that moved its map furthest is the strongest.
 
     ``subject`` says whose maps these are.
@@ -100,6 +103,7 @@ def attack_all(prey: Prey, ball: Ball, attacks: Mapping[str, Attack], subject: s
     strongest: list[Fields | None] = [None for _ in prey.x]
     best: Furthest | None = None
     for name, attack in attacks.items():
+        say(name)
         start = time.perf_counter()
         found = attack(prey.attribution, prey.x, ball, prey.target)
         seconds = (time.perf_counter() - start) / len(prey.x)

@@ -6,7 +6,7 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -30,7 +30,7 @@ from attribound.auditing.given import (
 )
 from attribound.auditing.manifest import Manifest
 from attribound.auditing.measure import Batch, MeasuredBatch, failed, measure
-from attribound.auditing.progress import Watcher, nothing, shown
+from attribound.auditing.progress import Unseen, Watcher, shown
 from attribound.auditing.settings import AuditSettings
 from attribound.auditing.sources.weights import existing
 from attribound.auditing.store import Run
@@ -95,15 +95,16 @@ def audit(
         failed=lambda number, reason: failed(whole, samples.batch(number), reason),
     )
     with run, ExitStack() as stack:
-        watch: Watcher = nothing
+        watch: Watcher = Unseen()
         if progress:
             console = Console(stderr=True) if progress is True else progress
             ready = sum(manifest.size(number) for number in run.done())
             watch = stack.enter_context(shown(console, len(samples), run.rows(), ready))
+        work = replace(work, told=watch.told)
         results = stack.enter_context(closing((engine or LocalEngine()).run(work, run.missing())))
         for number, measured in results:
             run.write(number, measured)
-            watch(manifest.size(number), measured.rows)
+            watch.stored(number, manifest.size(number), measured.rows)
     return run
 
 

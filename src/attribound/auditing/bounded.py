@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from torch import Tensor
 
+from attribound.auditing.at_work import Say, silent
 from attribound.auditing.rows import COPY, YOURS
 from attribound.basics.errors import AttriboundError
 from attribound.bounding.method import Method, Question
@@ -18,21 +19,31 @@ Fields = dict[str, Any]
 _ANGLE_TOLERANCE = 1e-4  # rounding, as for attribound.validate
 
 
-def prepared(questions: Sequence[Question], methods: Sequence[Method]) -> None:
+def prepared(questions: Sequence[Question], methods: Sequence[Method], say: Say = silent) -> None:
     """Let methods answer the questions about all balls together where that saves work."""
     for method in methods:
+        say(_called(method))
         if not method.may_not_apply:
             method.prepare(questions)
 
 
-def bound_records(question: Question, methods: Sequence[Method]) -> list[list[Fields]]:
+def bound_records(
+    question: Question, methods: Sequence[Method], say: Say = silent
+) -> list[list[Fields]]:
     """The bounds of each sample, a record a claim.
 
     A claim that cannot be made here (a certificate of a network that has none, a
     calibration for something else) says why in its status; the others are not touched.
     """
-    by_claim = [_records(question, method) for method in methods]
+    by_claim = []
+    for method in methods:
+        say(_called(method))
+        by_claim.append(_records(question, method))
     return [list(records) for records in zip(*by_claim, strict=True)]
+
+
+def _called(method: Method) -> str:
+    return method.claim.name.replace("_", "-")
 
 
 def _records(question: Question, method: Method) -> list[Fields]:

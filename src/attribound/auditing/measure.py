@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from attribound.attacks import Attack
 from attribound.attributions import fidelity
+from attribound.auditing.at_work import Say, Steps, expected
 from attribound.auditing.attacked import Found, Furthest, Prey, Transferred, attack_all
 from attribound.auditing.bounded import (
     Fields,
@@ -81,8 +83,9 @@ def measure(subject: Subject, batch: Batch) -> MeasuredBatch:
     """
     rows: list[Fields] = []
     maps: list[Fields] = []
+    steps = Steps(batch.number, len(subject.attributions) * expected(subject.settings))
     for name in subject.attributions:
-        _attempt(subject, name, batch, (rows, maps))
+        _attempt(subject, name, batch, (rows, maps), steps)
     return MeasuredBatch(table(rows, SCHEMA), table(maps, MAPS_SCHEMA))
 
 
@@ -94,16 +97,21 @@ def failed(settings: AuditSettings, batch: Batch, error: str) -> MeasuredBatch:
 
 
 def _attempt(
-    subject: Subject, name: str, batch: Batch, found: tuple[list[Fields], list[Fields]]
+    subject: Subject,
+    name: str,
+    batch: Batch,
+    found: tuple[list[Fields], list[Fields]],
+    steps: Steps,
 ) -> None:
     try:
-        rows, maps = _measured(subject, name, batch)
+        rows, maps = _measured(subject, name, batch, steps)
     except KinkError as error:
         raise subject.kinked(error) from error
     except Exception as error:
         if len(batch) > 1:
             for half in batch.halves():
-                _attempt(subject, name, half, found)
+                steps.expect(expected(subject.settings))
+                _attempt(subject, name, half, found, steps)
             return
         text = without_addresses(f"{type(error).__name__}: {error}")[:_LONGEST]
         rows, maps = _failed(subject.settings, name, batch, text), []
@@ -132,7 +140,9 @@ def _identity(batch: Batch, name: str, ball: Ball) -> list[Fields]:
     ]
 
 
-def _measured(subject: Subject, name: str, batch: Batch) -> tuple[list[Fields], list[Fields]]:
+def _measured(
+    subject: Subject, name: str, batch: Batch, steps: Steps
+) -> tuple[list[Fields], list[Fields]]:
     """Rows and maps of one attribution, all samples at once."""
     settings, attribution = subject.settings, subject.attributions[name]
     methods = settings.claims or ()
@@ -145,16 +155,17 @@ def _measured(subject: Subject, name: str, batch: Batch) -> tuple[list[Fields], 
     own = None if yours is None else replace(prey, attribution=yours, clean=yours(x, target))
     common = _common(subject, name, batch, prey)
     questions = [Question(attribution, x, ball, target, wanted=methods) for ball in settings.balls]
-    prepared(questions, methods)
+    prepared(questions, methods, lambda doing: steps.next(f"{name}, all balls, {doing}"))
     rows: list[Fields] = []
     maps: list[Fields] = []
     for ball, question in zip(settings.balls, questions, strict=True):
-        bounds = bound_records(question, methods)
+        say = partial(_in_ball, steps, f"{name}, {ball.name} {ball.epsilon:g}")
+        bounds = bound_records(question, methods, say)
         attacks = {
             each: attack for each, attack in settings.made_attacks.items() if attack.applies(ball)
         }
-        attacked = attack_all(prey, ball, attacks, YOURS if own is None else COPY)
-        earnest = attacked if own is None else _on_yours(settings, own, ball, attacked)
+        attacked = attack_all(prey, ball, attacks, YOURS if own is None else COPY, say)
+        earnest = attacked if own is None else _on_yours(settings, own, ball, attacked, say)
         apart = None if own is None else _apart(prey, own, ball)
         here = []
         for i, identity in enumerate(_identity(batch, name, ball)):
@@ -211,14 +222,18 @@ def _common(subject: Subject, name: str, batch: Batch, prey: Prey) -> list[Field
     return [{**row, "fidelity": own} for row, own in zip(rows, unstacked(columns), strict=True)]
 
 
-def _on_yours(settings: AuditSettings, own: Prey, ball: Ball, attacked: Found) -> Found:
+def _in_ball(steps: Steps, where: str, doing: str) -> None:
+    steps.next(f"{where}, {doing}")
+
+
+def _on_yours(settings: AuditSettings, own: Prey, ball: Ball, attacked: Found, say: Say) -> Found:
     """Attack the network that the smooth copy stands for, also with what was found on the copy."""
     attacks: dict[str, Attack] = {
         name: attack for name, attack in settings.made_own_attacks.items() if attack.applies(ball)
     }
     if attacked.deltas:
         attacks["transferred"] = Transferred(attacked.deltas)
-    return attack_all(own, ball, attacks, YOURS)
+    return attack_all(own, ball, attacks, YOURS, lambda name: say(f"{name} on your network"))
 
 
 def _apart(prey: Prey, own: Prey, ball: Ball) -> list[float]:

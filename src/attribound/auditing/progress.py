@@ -1,14 +1,16 @@
-"""How far an audit is, when it will be done, and which claims were exceeded so far."""
+"""How far an audit is, what it is at, when it will be done, and which claims were exceeded."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Protocol
 
 import pyarrow as pa
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -17,17 +19,37 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
+from attribound.auditing.at_work import AtWork
 from attribound.auditing.rows import COPY, long
 
 #: Between two lines where no terminal shows a bar.
 _SECONDS = 30.0
+#: Between two looks at whether it is time for a line.
+_LOOK = 1.0
 #: A single batch may take minutes, and the rate must be that of several.
 _RATE_SECONDS = 24 * 3600.0
 
 
-#: Told of every batch that was stored: how many samples, and their rows.
-Watcher = Callable[[int, pa.Table], None]
+class Watcher(Protocol):
+    """Told of what happens in an audit."""
+
+    def told(self, step: AtWork) -> None:
+        """A batch is at this step."""
+
+    def stored(self, number: int, samples: int, rows: pa.Table) -> None:
+        """Batch ``number`` was stored: how many samples, and their rows."""
+
+
+class Unseen:
+    """Shows nothing."""
+
+    def told(self, step: AtWork) -> None:
+        """Hear it."""
+
+    def stored(self, number: int, samples: int, rows: pa.Table) -> None:
+        """Hear it."""
 
 
 class Tally:
@@ -68,29 +90,72 @@ class Tally:
         return f"exceeded: {shares or 'no claims'}{failed}"
 
 
+class Shown:
+    """An audit of ``samples``, of which ``ready`` were there when it began."""
+
+    def __init__(self, samples: int, ready: int, tally: Tally) -> None:
+        self.samples, self.complete, self.tally = samples, ready, tally
+        self._ready, self._started = ready, time.monotonic()
+        self._steps: dict[int, tuple[AtWork, float]] = {}
+        # Told by the audit, read by the thread that shows it.
+        self._lock = threading.Lock()
+
+    def told(self, step: AtWork) -> None:
+        """A batch is at this step since now."""
+        with self._lock:
+            self._steps[step.batch] = step, time.monotonic()
+
+    def stored(self, number: int, samples: int, rows: pa.Table) -> None:
+        """Batch ``number`` was stored."""
+        with self._lock:
+            self._steps.pop(number, None)
+            self.complete += samples
+            self.tally.add(rows)
+
+    def at(self) -> list[str]:
+        """A line for each batch that is being measured, and for how long its step is."""
+        now = time.monotonic()
+        with self._lock:
+            return [f"{step}, {now - since:.0f} s" for step, since in self._steps.values()]
+
+    def __str__(self) -> str:
+        """One line: ``audit 14/20, 31 s, 46 s left, exceeded: ...; batch 7, step 3 of 9: ...``."""
+        at = self.at()
+        with self._lock:
+            spent, new = time.monotonic() - self._started, self.complete - self._ready
+            left = f"{spent * (self.samples - self.complete) / new:.0f} s left, " if new else ""
+            line = f"audit {self.complete}/{self.samples}, {spent:.0f} s, {left}{self.tally}"
+        return "; ".join([line, *at])
+
+
 @contextmanager
 def shown(console: Console, samples: int, done: pa.Table, ready: int) -> Iterator[Watcher]:
     """Show progress of an audit of ``samples``, of which ``ready`` are ``done`` already.
 
-    A bar on a terminal; elsewhere a line every half a minute.
+    A bar on a terminal, with a line below it for each batch that is being measured; elsewhere a
+    line every half a minute, also while nothing is finished.
     """
     tally = Tally()
     tally.add(done)
-    if console.is_terminal:
-        with _bar(console) as bar:
-            task = bar.add_task("audit", total=samples, completed=ready, found=str(tally))
-
-            def advance(count: int, rows: pa.Table) -> None:
-                tally.add(rows)
-                bar.update(task, advance=count, found=str(tally))
-
-            yield advance
-    else:
-        yield _lines(console, samples, ready, tally)
+    show = _on_terminal if console.is_terminal else _in_lines
+    with show(console, Shown(samples, ready, tally)) as watcher:
+        yield watcher
 
 
-def _bar(console: Console) -> Progress:
-    return Progress(
+class _Bar(Progress):
+    """The bar, and below it what is being done."""
+
+    below: Shown | None = None
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        for line in self.below.at() if self.below else ():
+            yield Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis")
+
+
+@contextmanager
+def _on_terminal(console: Console, state: Shown) -> Iterator[Watcher]:
+    with _Bar(
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
@@ -100,30 +165,47 @@ def _bar(console: Console) -> Progress:
         TextColumn("{task.fields[found]}", markup=False),
         console=console,
         speed_estimate_period=_RATE_SECONDS,
-    )
+        refresh_per_second=4,
+    ) as bar:
+        bar.below = state
+        total, ready = state.samples, state.complete
+        task = bar.add_task("audit", total=total, completed=ready, found=str(state.tally))
+        yield _AfterStoring(
+            state, lambda: bar.update(task, completed=state.complete, found=str(state.tally))
+        )
 
 
-def _lines(console: Console, samples: int, ready: int, tally: Tally) -> Watcher:
-    started = last = time.monotonic()
-    complete = ready
+@contextmanager
+def _in_lines(console: Console, state: Shown) -> Iterator[Watcher]:
+    last, over, printing = time.monotonic(), threading.Event(), threading.Lock()
 
-    def advance(count: int, rows: pa.Table) -> None:
-        nonlocal complete, last
-        tally.add(rows)
-        complete += count
-        now = time.monotonic()
-        if now - last >= _SECONDS or complete == samples:
-            last = now
-            left = (now - started) * (samples - complete) / (complete - ready)
-            console.print(
-                f"audit {complete}/{samples}, {now - started:.0f} s, {left:.0f} s left, {tally}",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
-            )
+    def line(*, now: bool = False) -> None:
+        nonlocal last
+        with printing:
+            if now or time.monotonic() - last >= _SECONDS:
+                last = time.monotonic()
+                console.print(str(state), markup=False, highlight=False, soft_wrap=True)
 
-    return advance
+    def look() -> None:
+        while not over.wait(_LOOK):
+            with suppress(OSError):  # a full disk under a log file ends no audit
+                line()
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield _AfterStoring(state, lambda: line(now=state.complete == state.samples))
+    finally:
+        over.set()
+        thread.join()
 
 
-def nothing(samples: int, rows: pa.Table) -> None:
-    """Show no progress."""
+class _AfterStoring:
+    """Does something whenever a batch was stored."""
+
+    def __init__(self, state: Shown, then: Callable[[], None]) -> None:
+        self.told, self._state, self._then = state.told, state, then
+
+    def stored(self, number: int, samples: int, rows: pa.Table) -> None:
+        self._state.stored(number, samples, rows)
+        self._then()

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from attribound.auditing.at_work import AtWork
 from attribound.auditing.engines import LocalEngine
 from attribound.basics.errors import InputError
 from auditing import fakes
@@ -62,6 +64,25 @@ def test_a_killed_worker_is_replaced_and_its_batch_tried_again(tmp_path: Path) -
     recipe = fakes.Deadly(tmp_path, sample=4, deaths=1)
     check(TWO.run(work(recipe), range(3)))
     assert len(recipe.dead()) == 1
+
+
+@pytest.mark.parametrize("engine", [LocalEngine(), TWO])
+def test_what_a_batch_is_at_is_told_before_it_is_done(engine: LocalEngine) -> None:
+    heard: list[AtWork] = []
+    recipe = fakes.Telling(fakes.Sound())
+    told = replace(work(recipe), measure=recipe(), told=heard.append)
+    for number, _ in engine.run(told, range(3)):
+        own = [each for each in heard if each.batch == number]
+        assert own == [AtWork(number, 1, 2, "one"), AtWork(number, 2, 2, "other")]
+    assert len(heard) == 6
+
+
+def test_a_worker_killed_after_it_told_a_step_is_replaced(tmp_path: Path) -> None:
+    recipe = fakes.Deadly(tmp_path, sample=4, deaths=1)
+    heard: list[AtWork] = []
+    check(TWO.run(replace(work(fakes.Telling(recipe)), told=heard.append), range(3)))
+    assert len(recipe.dead()) == 1
+    assert sum(each.batch == 1 for each in heard) == 4
 
 
 def test_a_worker_without_work_takes_the_batch_of_one_that_died(tmp_path: Path) -> None:

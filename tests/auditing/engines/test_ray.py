@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from attribound.auditing.at_work import AtWork
 from attribound.auditing.engines import LocalEngine, RayEngine
 from attribound.basics.errors import InputError
 from auditing import fakes
@@ -57,7 +59,9 @@ def test_the_same_rows_as_local_although_a_worker_is_killed(
     recipe = fakes.Deadly(tmp_path, sample=4, deaths=1)
     here = dict(LocalEngine().run(work(fakes.Sound()), range(3)))
     engine = RayEngine(workers=2, temporary=short_path)
-    there = dict(engine.run(work(recipe), range(3)))
+    heard: list[AtWork] = []
+    there = dict(engine.run(replace(work(recipe), told=heard.append), range(3)))
+    assert {str(each) for each in heard} == {"batch 0", "batch 1", "batch 2"}
     assert len(recipe.dead()) == 1
     assert sorted(there) == sorted(here) == [0, 1, 2]
     assert all(there[number].rows.equals(here[number].rows) for number in here)

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from attribound.auditing.at_work import AtWork, heard_by
 from attribound.auditing.engines.work import Queue, Results, Work, given_up
 from attribound.auditing.engines.worker import serve
 from attribound.auditing.store import Tables
@@ -62,7 +63,9 @@ class LocalEngine:
         torch.set_num_threads(self.threads or before)
         try:
             for number in numbers:
-                yield number, work.measure(work.batch(number))
+                with heard_by(work.told):
+                    found = work.measure(work.batch(number))
+                yield number, found
         finally:
             torch.set_num_threads(before)
 
@@ -136,6 +139,9 @@ def _listen(
         return None
     if isinstance(answer, Exception):
         raise answer
+    if isinstance(answer, AtWork):
+        work.told(answer)
+        return None
     worker.ready, worker.number = True, None
     queue.born()
     number_and_tables: tuple[int, Tables] | None = answer

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from attribound.auditing.at_work import AtWork
 from attribound.auditing.engines.work import Measure, Queue, Results, Work, given_up
 from attribound.auditing.store import Tables
 from attribound.basics.errors import InputError
@@ -177,5 +178,6 @@ def _conduct(ray: Any, crew: _Crew, queue: Queue, work: Work, size: int) -> Resu
         following = queue.next()
         if following is not None:  # before the yield: the actor works while we store
             promises[actor.measure.remote(work.batch(following))] = actor, following
+            work.told(AtWork(following))  # an actor tells nothing before it is done
         if number is not None:
             yield number, answer

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from attribound.auditing.at_work import Listener, nobody
 from attribound.auditing.store import Tables
 from attribound.basics.errors import InputError
 
@@ -26,12 +27,14 @@ class Work:
         prepare: gives ``measure`` in a worker; called once there, and pickled on the way.
         batch: reads batch ``number``; called here, so that workers need no data.
         failed: the rows of a batch whose workers died, with the reason.
+        told: hears in this process what a batch is at, as far as the engine knows.
     """
 
     measure: Measure
     prepare: Callable[[], Measure]
     batch: Callable[[int], Any]
     failed: Callable[[int, str], Tables]
+    told: Listener = nobody
 
 
 class Engine(Protocol):

@@ -12,12 +12,15 @@ from typing import Any
 
 import torch
 
+from attribound.auditing.at_work import heard_by
+
 
 def serve(link: Connection[Any, Any], recipe: bytes, threads: int) -> None:
     """Answer every ``(number, batch)`` with ``(number, tables)`` until the link closes.
 
-    The first answer is ``None``: ready. An exception is sent instead of an answer, and
-    ends the worker; Ctrl-C is the parent's business, and so is the end of the parent.
+    Before the tables come the steps of the batch as they begin. The first answer is ``None``:
+    ready. An exception is sent instead of an answer, and ends the worker; Ctrl-C is the parent's
+    business, and so is the end of the parent.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_follow_parent, daemon=True).start()
@@ -27,7 +30,10 @@ def serve(link: Connection[Any, Any], recipe: bytes, threads: int) -> None:
         link.send(None)
         while True:
             number, batch = link.recv()
-            link.send((number, measure(batch)))
+            # Steps go the way of the answer: they wait for the parent as that one does.
+            with heard_by(link.send):
+                measured = measure(batch)
+            link.send((number, measured))
     except (EOFError, BrokenPipeError):
         return
     except Exception as error:

@@ -1,0 +1,242 @@
+"""``make bench-scaling``: what questions cost against features, steps, batch and depth.
+
+First-order bounds in the ball (xi, Theorem 1) and in the cube (a bracket), a mean-value bound and
+an attack, each in a process of its own: products an example, CPU-seconds an example on one thread,
+peak memory (``ru_maxrss``, Python and torch included). Then a ResNet-50 on an image of 224 x 224.
+The rows go to ``scaling.csv``; ``--plot`` draws them without measuring.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import attribound as ab
+from attribound.basics.tables import render
+
+HERE = Path(__file__).parent
+ROWS = HERE / "scaling.csv"
+PLOT = HERE.parent / "docs" / "images" / "scaling.png"
+CHECKPOINT = HERE.parents[1] / "shared/data/checkpoints/imagenet-resnet50-standard.safetensors"
+WIDTH = 8
+GIGABYTES = 2  # that a first-order bound of a ResNet-50 may take at most
+BETA = 10.0  # of the smooth copy of the ResNet-50
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One question about one network."""
+
+    question: str = "xi"
+    network: str = "convolutional"
+    channels: int = 3
+    side: int = 32
+    steps: int = 5
+    batch: int = 1
+    depth: int = 2
+
+    @property
+    def features(self) -> int:
+        """Of an input."""
+        return self.channels * self.side**2
+
+
+Answer = Callable[[ab.Attribution, Tensor], float]
+
+
+def _products(ball: ab.Ball, method: ab.Method) -> Answer:
+    def answer(attribution: ab.Attribution, x: Tensor) -> float:
+        return ab.bound(attribution, x, ball, method=method).products.double().mean().item()
+
+    return answer
+
+
+def _gradients(attribution: ab.Attribution, x: Tensor) -> float:
+    attack = ab.attacks.AttributionAscent(steps=8, random_starts=1)
+    return attack(attribution, x, ab.L2Ball(0.1)).evaluations
+
+
+#: Effort as in the protocol "quick"; each answers with products, an attack with gradients.
+QUESTIONS: dict[str, Answer] = {
+    "xi": _products(ab.L2Ball(0.1), ab.FirstOrder()),
+    "cube": _products(ab.LinfBall(0.01), ab.FirstOrder()),
+    "mean-value": _products(ab.L2Ball(0.1), ab.MeanValue(shells=2, rounds=1)),
+    "attack": _gradients,
+}
+AXES: dict[str, list[Cell]] = {
+    "features": [
+        Cell(channels=channels, side=side)
+        for channels, side in [(1, 8), (1, 28), (3, 32), (3, 64), (3, 128), (3, 224)]
+    ],
+    "steps": [Cell(steps=steps) for steps in (5, 10, 20, 50)],
+    "batch": [Cell(batch=batch) for batch in (1, 4, 16)],
+    "depth": [Cell(depth=depth) for depth in (2, 4, 8, 16)],
+}
+LARGE = Cell(network="resnet50", side=224, depth=50)
+
+
+def convolutional(cell: Cell) -> nn.Module:
+    """``depth`` smooth convolutions of 8 channels at half the side, and a linear layer."""
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(cell.channels, WIDTH, 3, padding=1), nn.Softplus(10), nn.AvgPool2d(2)]
+    for _ in range(cell.depth - 1):
+        layers += [nn.Conv2d(WIDTH, WIDTH, 3, padding=1), nn.Softplus(10)]
+    head = [nn.AvgPool2d(cell.side // 4), nn.Flatten(), nn.Linear(4 * WIDTH, 10)]
+    return nn.Sequential(*layers, *head).eval()
+
+
+def network_of(cell: Cell) -> nn.Module:
+    """The network of a cell; a ResNet-50 with trained weights as its smooth copy."""
+    if cell.network == "convolutional":
+        return convolutional(cell)
+    return ab.smooth(ab.models.load(CHECKPOINT), beta=BETA)
+
+
+def measure(cell: Cell) -> dict[str, Any]:
+    """The row of a cell, in this process."""
+    torch.set_num_threads(1)
+    network = network_of(cell)
+    x = torch.rand(
+        cell.batch, cell.channels, cell.side, cell.side, generator=torch.Generator().manual_seed(0)
+    )
+    attribution = ab.IntegratedGradients(network, steps=cell.steps)
+    small = Cell(channels=1, side=8)  # what the first bound of a process imports is not its cost
+    QUESTIONS[cell.question](ab.IntegratedGradients(convolutional(small)), torch.rand(1, 1, 8, 8))
+    before = megabytes()
+    start = time.process_time()
+    products = QUESTIONS[cell.question](attribution, x)
+    seconds = time.process_time() - start
+    return {
+        **asdict(cell),
+        "features": cell.features,
+        "products": products,
+        "seconds": seconds / cell.batch,
+        "megabytes": megabytes(),
+        "before": before,
+    }
+
+
+def megabytes() -> float:
+    """The most memory this process had so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def elsewhere(cell: Cell) -> dict[str, Any]:
+    """The row of a cell, from a new process."""
+    done = subprocess.run(
+        [sys.executable, __file__, json.dumps(asdict(cell))],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    row: dict[str, Any] = json.loads(done.stdout)
+    return row
+
+
+def cells() -> Iterator[Cell]:
+    """Every cell once."""
+    along = dict.fromkeys(cell for axis in AXES.values() for cell in axis)
+    yield from (replace(cell, question=name) for cell in along for name in QUESTIONS)
+    if CHECKPOINT.is_file():
+        yield LARGE
+
+
+def stored() -> dict[Cell, dict[str, Any]]:
+    """The rows of the last measurement, by their cells."""
+    with ROWS.open(newline="") as file:
+        return {_cell(row): row for row in csv.DictReader(file)}
+
+
+def _cell(row: dict[str, Any]) -> Cell:
+    return Cell(**{name: type(usual)(row[name]) for name, usual in asdict(Cell()).items()})
+
+
+def show(rows: dict[Cell, dict[str, Any]]) -> None:
+    """A table for each axis, and one for the large network."""
+    names = {"xi": "xi", "cube": "cube", "mean-value": "mean-value", "attack": "attack"}
+    for axis, along in AXES.items():
+        heads = [axis]
+        for name in names.values():
+            heads += [f"{name}: products" if name != "attack" else "attack: gradients", "s", "MB"]
+        lines = []
+        for cell in along:
+            line: list[object] = [getattr(cell, axis)]
+            for name in names:
+                row = rows[replace(cell, question=name)]
+                line += [
+                    f"{float(row['products']):.0f}",
+                    f"{float(row['seconds']):.3g}",
+                    f"{float(row['megabytes']):.0f}",
+                ]
+            lines.append(line)
+        print(render(f"Against {axis}: an example, CPU-seconds on one thread", heads, lines))
+        print()
+    if LARGE in rows:
+        row = rows[LARGE]
+        gigabytes = float(row["megabytes"]) / 1024
+        print(
+            f"ResNet-50, an image of 224 x 224, IG of {LARGE.steps} steps, first order in the l2 "
+            f"ball: {float(row['products']):.0f} products, {float(row['seconds']):.0f} "
+            f"CPU-seconds, peak {gigabytes:.2f} GB (goal: < {GIGABYTES})"
+        )
+
+
+def draw(rows: dict[Cell, dict[str, Any]]) -> None:
+    """CPU-seconds and peak memory against every axis."""
+    import matplotlib as mpl  # noqa: PLC0415 - only for the plot
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    figure, axes = plt.subplots(2, len(AXES), figsize=(11, 5), sharex="col", sharey="row")
+    for column, (axis, along) in enumerate(AXES.items()):
+        for name in QUESTIONS:
+            found = [rows[replace(cell, question=name)] for cell in along]
+            places = [getattr(cell, axis) for cell in along]
+            for place, key in zip(axes[:, column], ("seconds", "megabytes"), strict=True):
+                place.plot(places, [float(row[key]) for row in found], marker="o", ms=3, label=name)
+                place.set_xscale("log")
+                place.set_yscale("log")
+                place.grid(alpha=0.3)
+        axes[1, column].set_xlabel(axis)
+    axes[0, 0].set_ylabel("CPU-seconds an example")
+    axes[1, 0].set_ylabel("peak memory, MB")
+    axes[0, 0].legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(PLOT, dpi=110)
+
+
+def main() -> None:
+    """Measure one cell, or all of them; or only draw what was measured."""
+    if len(sys.argv) > 1 and sys.argv[1] != "--plot":
+        print(json.dumps(measure(Cell(**json.loads(sys.argv[1])))))
+        return
+    if len(sys.argv) == 1:
+        found = []
+        for cell in cells():
+            found.append(elsewhere(cell))
+            print(found[-1], file=sys.stderr, flush=True)
+        with ROWS.open("w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(found[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(found)
+    rows = stored()
+    show(rows)
+    draw(rows)
+
+
+if __name__ == "__main__":
+    main()
