@@ -27,12 +27,17 @@ import attribound as ab
 from attribound.basics.tables import render
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))  # the reproduction is in no package that could be installed
+
+from reproduction.paper.networks import KERAS_RESNET50  # noqa: E402
+
 ROWS = HERE / "scaling.csv"
 PLOT = HERE.parent / "docs" / "images" / "scaling.png"
-CHECKPOINT = HERE.parents[1] / "shared/data/checkpoints/imagenet-resnet50-standard.safetensors"
+DATA = Path(os.environ.get("ATTRIBOUND_DATA", HERE.parents[1] / "shared" / "data"))
+CHECKPOINT = DATA / "checkpoints" / "imagenet-resnet50-standard.safetensors"
 WIDTH = 8
 GIGABYTES = 2  # that a first-order bound of a ResNet-50 may take at most
-BETA = 10.0  # of the smooth copy of the ResNet-50
+BETA = 20.0  # of the smooth copy of the ResNet-50
 
 
 @dataclass(frozen=True)
@@ -101,16 +106,23 @@ def network_of(cell: Cell) -> nn.Module:
     """The network of a cell; a ResNet-50 with trained weights as its smooth copy."""
     if cell.network == "convolutional":
         return convolutional(cell)
-    return ab.smooth(ab.models.load(CHECKPOINT), beta=BETA)
+    return ab.smooth(ab.models.load(CHECKPOINT, KERAS_RESNET50, dtype=torch.float32), beta=BETA)
+
+
+def inputs_of(cell: Cell) -> Tensor:
+    """Random pixels; an image of ImageNet for the ResNet-50."""
+    if cell.network == "convolutional":
+        shape = (cell.batch, cell.channels, cell.side, cell.side)
+        return torch.rand(*shape, generator=torch.Generator().manual_seed(0))
+    examples = ab.data.load("imagenet", "test", root=DATA)
+    return examples.read(torch.arange(cell.batch))
 
 
 def measure(cell: Cell) -> dict[str, Any]:
     """The row of a cell, in this process."""
     torch.set_num_threads(1)
     network = network_of(cell)
-    x = torch.rand(
-        cell.batch, cell.channels, cell.side, cell.side, generator=torch.Generator().manual_seed(0)
-    )
+    x = inputs_of(cell)
     attribution = ab.IntegratedGradients(network, steps=cell.steps)
     small = Cell(channels=1, side=8)  # what the first bound of a process imports is not its cost
     QUESTIONS[cell.question](ab.IntegratedGradients(convolutional(small)), torch.rand(1, 1, 8, 8))

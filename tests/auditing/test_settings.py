@@ -318,7 +318,7 @@ def _toml(value) -> str:
         ({"seed": -1}, "seed: expected 0 or more"),
         ({"smooth": 0}, "smooth: expected a finite number above 0"),
         ({"smooth": math.inf}, "smooth: expected a finite number above 0"),
-        ({"protocol": "slow"}, "protocol: expected one of quick, paper, strong"),
+        ({"protocol": "slow"}, "protocol: expected one of paper, quick, strong"),
         ({"dtype": "float16"}, "dtype: expected .*'float32' or 'float64'"),
     ],
 )
