@@ -73,7 +73,9 @@ def test_passes_add_and_multiply() -> None:
 
 
 def test_refuses_unknown_methods_and_senseless_settings() -> None:
-    with pytest.raises(ab.InputError, match=r"TrainingObjective: expected one of .*at, .*ce, .*trades"):
+    with pytest.raises(
+        ab.InputError, match=r"TrainingObjective: expected one of .*at, .*ce, .*trades"
+    ):
         objective("madry")
     with pytest.raises(ab.InputError, match="steps: expected a whole number, 1 or more, got 0"):
         AT(steps=0)

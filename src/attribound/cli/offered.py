@@ -5,8 +5,8 @@ A test compares them with the registries.
 
 from __future__ import annotations
 
-ATTRIBUTIONS = ("function", "ig", "input_x_gradient", "saliency", "smooth_grad")
-CLAIMS = ("first_order", "adjusted", "calibrated", "mean_value", "certified")
+ATTRIBUTIONS = ("captum", "function", "ig", "input_x_gradient", "saliency", "smooth_grad")
+CLAIMS = ("first_order", "adjusted", "calibrated", "mean_value", "smoothed", "certified")
 PROTOCOLS = ("paper", "quick", "strong")
 #: Columns that the leaderboard can be sorted by.
 SORTS = ("kendall", "top_k", "pearson", "cosine", "clean", "attacked", "name")
