@@ -22,6 +22,7 @@ from attribound.basics.locking import Lock
 from attribound.values import changed
 from claims.running import computed, options
 from claims.store import COPIED, RESULTS, Stored
+from relu import smoothed, smoothed_report
 from relu.measure import described, measure
 from relu.networks import NETWORKS
 from relu.plan import Block, Settings, plan
@@ -90,6 +91,16 @@ def told(table: Stored, settings: Settings) -> str:
     return "\n\n".join([*notes, report(wanted(table, settings))])
 
 
+def smoothed_told(table: Stored) -> str:
+    """The report about averaged maps, with what it lacks before it."""
+    settings = smoothed.Smoothing()
+    left, all_of_it = len(smoothed.missing(table, settings)), len([*smoothed.plan(settings)])
+    note = (
+        f"Averaged maps: {left} of {all_of_it} examples are not measured yet.\n\n" if left else ""
+    )
+    return f"{note}{smoothed_report.report(table.rows)}"
+
+
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line: how much to compute, with how many processes."""
     parser = options(__doc__, Settings, RESULTS, TEXT)
@@ -105,8 +116,10 @@ def main() -> None:
         given.folder.mkdir(parents=True, exist_ok=True)
         lock = Lock(given.folder)
         run(stored(given.folder), settings, given.jobs)
+        smoothed.run(smoothed.stored(given.folder / smoothed.TABLE.name), smoothed.Smoothing())
         lock.release()
-    text = told(stored(given.folder), settings)
+    averaged = smoothed.stored(given.folder / smoothed.TABLE.name)
+    text = f"{told(stored(given.folder), settings)}\n\n{smoothed_told(averaged)}"
     given.text.write_text(text + "\n")
     print(text)
 

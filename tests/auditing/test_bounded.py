@@ -29,7 +29,7 @@ class Refusing(ab.Method):
         raise InputError("network", expected="another", got="this", remedy="leave it")
 
     def prepare(self, questions) -> None:
-        raise AssertionError("what may not apply is asked on its own")
+        raise InputError("balls", expected="others", got="these", remedy="leave them")
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ from attribound.attacks import (
 from attribound.attacks.measures import Distance
 from attribound.attacks.objectives import MapObjective, Objective, PredictionLoss
 from attribound.attacks.steps import AtInput, StepRule
+from attribound.attributions.averaged import Averaged
+from attribound.attributions.captum_values import CaptumValues
 from attribound.values import Record, Value, class_of, from_spec, names, to_spec, to_text
 
 
@@ -102,6 +104,10 @@ UNUSUAL: dict[str, Value] = {
     "first_order": ab.FirstOrder(ab.SpectralSolver(0.5), None, True, 2**20),
     "split_conformal": ab.SplitConformal(PGD(steps=1), 0.25, ab.MeanValue(shells=1), True, "copy"),
     "certified": ab.Certified(2**20, 5),
+    "smoothed": ab.Smoothed(0.5, 100, 0.01, "top", 3, 7, 8, "variance", "uniform"),
+    "captum": CaptumValues(method="LayerGradCam", layer="0", options={"relu": True}, label="c"),
+    "averaged": Averaged(ab.InputXGradient(), 0.5, 8, "top", 3, 7),
+    "averaged_ascent": ab.attacks.AveragedAscent(ab.attacks.PGD(), (3.0,), 8, 9, 7),
     "mean_value": ab.MeanValue(2, 1, 3, None, ab.FirstOrder(dense=False), 4),
 }
 WITHOUT_SETTINGS = {"jump", "at_input", "distance", "angle", "mass_centre", "adjusted"}

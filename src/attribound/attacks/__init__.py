@@ -11,6 +11,7 @@ from attribound.attacks.attack import (
     judge,
 )
 from attribound.attacks.attribution_ascent import AttributionAscent
+from attribound.attacks.averaged_ascent import AveragedAscent
 from attribound.attacks.earnest import earnest
 from attribound.attacks.ifia import IFIA
 from attribound.attacks.kink_steps import KinkSteps
@@ -28,6 +29,7 @@ __all__ = [
     "AtInput",
     "Attack",
     "AttributionAscent",
+    "AveragedAscent",
     "BestOf",
     "Distance",
     "InBall",

@@ -31,8 +31,14 @@ class CaptumValues(ModelAttribution):
     """
 
     method: str = field(default="GuidedBackprop", kw_only=True)
-    layer: str | None = field(default=None, kw_only=True)
+    layer: str | int | None = field(default=None, kw_only=True)
     options: dict[str, Any] = field(default_factory=dict, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """A layer that is called by a number is a number, as it is read from a text."""
+        super().__post_init__()
+        if isinstance(self.layer, str) and self.layer.isdigit():
+            object.__setattr__(self, "layer", int(self.layer))
 
     @property
     def name(self) -> str:
@@ -62,7 +68,7 @@ class CaptumValues(ModelAttribution):
         network = self.classifier.model
         given: tuple[Any, ...] = (network,)
         if self.layer is not None:
-            given = network, _layer(network, self.layer)
+            given = network, _layer(network, str(self.layer))
         return _method(self.method)(*given)
 
     def _value(self, x: Tensor, target: Tensor) -> Tensor:

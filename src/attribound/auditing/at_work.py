@@ -84,4 +84,6 @@ def expected(settings: AuditSettings) -> int:
     attacks += settings.made_own_attacks.values() if copied else ()
     made = sum(attack.applies(ball) for attack in attacks for ball in settings.balls)
     transferred = len(settings.balls) if copied and settings.made_attacks else 0
-    return len(settings.claims or ()) * (1 + len(settings.balls)) + made + transferred
+    claims = settings.claims or ()
+    averaged = any(method.opponent() is not None for method in claims) * len(settings.balls)
+    return len(claims) * (1 + len(settings.balls)) + made + transferred + averaged

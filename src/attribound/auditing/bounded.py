@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from typing import Any, cast
 
 from torch import Tensor
 
 from attribound.auditing.at_work import Say, silent
-from attribound.auditing.rows import COPY, YOURS
+from attribound.auditing.rows import AVERAGED, COPY, YOURS
 from attribound.basics.errors import AttriboundError
 from attribound.bounding.method import Method, Question
 from attribound.results import YOURS as OWN
-from attribound.results import Bound
+from attribound.results import Bound, SmoothedBound
 
 #: What is known of one sample, one bound or one attack, by its name in the rows.
 Fields = dict[str, Any]
@@ -23,14 +24,20 @@ def prepared(questions: Sequence[Question], methods: Sequence[Method], say: Say 
     """Let methods answer the questions about all balls together where that saves work."""
     for method in methods:
         say(_called(method))
-        if not method.may_not_apply:
+        # What may not apply is asked again in each ball, and says why there.
+        with suppress(AttriboundError) if method.may_not_apply else nullcontext():
             method.prepare(questions)
 
 
 def bound_records(
-    question: Question, methods: Sequence[Method], say: Say = silent
+    question: Question,
+    methods: Sequence[Method],
+    say: Say = silent,
+    of_values: Question | None = None,
 ) -> list[list[Fields]]:
     """The bounds of each sample, a record a claim.
+
+    ``of_values`` is asked where a method needs no slopes; default: ``question``, too.
 
     A claim that cannot be made here (a certificate of a network that has none, a
     calibration for something else) says why in its status; the others are not touched.
@@ -38,7 +45,8 @@ def bound_records(
     by_claim = []
     for method in methods:
         say(_called(method))
-        by_claim.append(_records(question, method))
+        asked = question if method.needs_slopes else of_values or question
+        by_claim.append(_records(asked, method))
     return [list(records) for records in zip(*by_claim, strict=True)]
 
 
@@ -58,15 +66,26 @@ def _records(question: Question, method: Method) -> list[Fields]:
     records = unstacked(_columns(bound))
     for record, status, source in zip(records, bound.status, bound.source, strict=True):
         record["claim"] = claim
-        record["subject"] = YOURS if bound.subject == OWN else COPY
+        record["subject"] = _subject(bound)
         record["status"] = str(status)
         record["source"] = source
         record["seconds"] = question.seconds[method] / count
     return records
 
 
+def _subject(bound: Bound) -> str:
+    if isinstance(bound, SmoothedBound):
+        return AVERAGED
+    return YOURS if bound.subject == OWN else COPY
+
+
 def _columns(bound: Bound) -> dict[str, Tensor]:
-    return {
+    own: dict[str, Tensor] = {}
+    if isinstance(bound, SmoothedBound):
+        own = {"shown_degrees": bound.shown_degrees, "similarity": bound.similarity}
+        if bound.label_share is not None:
+            own["label_share"] = bound.label_share
+    return own | {
         "euclidean": bound.euclidean,
         "cosine": bound.cosine,
         "degrees": bound.degrees,
@@ -86,12 +105,16 @@ def mark_exceeded(bounds: Sequence[Fields], strongest: Mapping[str, Fields | Non
     """Say of each bound whether an attack exceeded it: as :class:`Validation` does.
 
     ``strongest`` has the strongest attack by its subject. A bound is held against the one on
-    its own subject, and, whatever that is, against the one on the user's network.
+    its own subject, and against the one on the user's network; but one of the averaged map only
+    against attacks on that: plain maps are none of its business.
     """
     for bound in bounds:
         if bound.get("euclidean") is None:
             continue
-        for subject, prefix in ((bound["subject"], ""), (YOURS, "yours_")):
+        held = {"": bound["subject"]}
+        if bound["subject"] != AVERAGED:
+            held["yours_"] = YOURS
+        for prefix, subject in held.items():
             attack = strongest.get(subject)
             if attack is not None:
                 angle = bound["degrees"] + _ANGLE_TOLERANCE

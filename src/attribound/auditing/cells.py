@@ -70,6 +70,10 @@ class Cell:
         """A field of the strongest attack on the user's own network."""
         return self._struct("yours", field)
 
+    def averaged(self, field: str) -> Numbers:
+        """A field of the strongest attack on the averaged map of the user's own network."""
+        return self._struct("averaged", field)
+
     @property
     def has_copy(self) -> bool:
         """Whether a smooth copy stood for the user's network."""

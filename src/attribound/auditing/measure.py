@@ -23,7 +23,8 @@ from attribound.auditing.bounded import (
     prepared,
     unstacked,
 )
-from attribound.auditing.rows import COPY, MAPS_SCHEMA, SCHEMA, YOURS, table
+from attribound.auditing.on_averaged import on_averaged
+from attribound.auditing.rows import AVERAGED, COPY, MAPS_SCHEMA, SCHEMA, YOURS, table
 from attribound.auditing.settings import AuditSettings
 from attribound.auditing.subject import Subject, top
 from attribound.balls import Ball
@@ -155,31 +156,38 @@ def _measured(
     own = None if yours is None else replace(prey, attribution=yours, clean=yours(x, target))
     common = _common(subject, name, batch, prey)
     questions = [Question(attribution, x, ball, target, wanted=methods) for ball in settings.balls]
-    prepared(questions, methods, lambda doing: steps.next(f"{name}, all balls, {doing}"))
+    # What needs no slopes is asked of the network that people run.
+    of_values = [replace(each, attribution=yours or attribution) for each in questions]
+    for asked, slopes in ((questions, True), (of_values, False)):
+        own_methods = [method for method in methods if method.needs_slopes == slopes]
+        prepared(asked, own_methods, lambda doing: steps.next(f"{name}, all balls, {doing}"))
     rows: list[Fields] = []
     maps: list[Fields] = []
-    for ball, question in zip(settings.balls, questions, strict=True):
+    for ball, question, of_value in zip(settings.balls, questions, of_values, strict=True):
         say = partial(_in_ball, steps, f"{name}, {ball.name} {ball.epsilon:g}")
-        bounds = bound_records(question, methods, say)
+        bounds = bound_records(question, methods, say, of_value)
         attacks = {
             each: attack for each, attack in settings.made_attacks.items() if attack.applies(ball)
         }
         attacked = attack_all(prey, ball, attacks, YOURS if own is None else COPY, say)
         earnest = attacked if own is None else _on_yours(settings, own, ball, attacked, say)
         apart = None if own is None else _apart(prey, own, ball)
+        averaged = on_averaged(settings, own or prey, ball, bounds, say)
         here = []
         for i, identity in enumerate(_identity(batch, name, ball)):
             strongest = {
                 YOURS if own is None else COPY: attacked.strongest[i],
                 YOURS: earnest.strongest[i],
+                AVERAGED: averaged.strongest[i],
             }
             mark_exceeded(bounds[i], strongest)
-            records = attacked.records[i]
+            records = [*attacked.records[i], *averaged.records[i]]
             row = {
                 **identity,
                 **common[i],
                 "strongest": attacked.strongest[i],
                 "yours": earnest.strongest[i],
+                "averaged": averaged.strongest[i],
                 "bounds": bounds[i],
                 "attacks": records if own is None else [*records, *earnest.records[i]],
             }

@@ -22,6 +22,7 @@ from attribound.balls import Ball, LinfBall
 from attribound.bounding.first_order import Adjusted, FirstOrder
 from attribound.bounding.mean_value import MeanValue
 from attribound.bounding.method import Method
+from attribound.bounding.smoothed import Smoothed
 from attribound.results import claims
 from attribound.values import Value, register
 
@@ -46,6 +47,10 @@ class Protocol(Value, ABC):
     def attacks(self, balls: Sequence[Ball]) -> dict[str, Attack]:
         """Which attacks in these balls, by name."""
 
+    def own_claims(self) -> tuple[Method, ...]:
+        """Which bounds of a network that a smooth copy stands for, beside those of the copy."""
+        return ()
+
     def own_attacks(self, balls: Sequence[Ball]) -> dict[str, Attack]:  # noqa: ARG002
         """Which attacks on a network that a smooth copy stands for, beside those on the copy."""
         return {
@@ -63,6 +68,10 @@ class Quick(Protocol):
     def claims(self) -> tuple[Method, ...]:
         """First-order, adjusted, and a short search."""
         return FirstOrder(), Adjusted(), MeanValue(shells=2, rounds=1)
+
+    def own_claims(self) -> tuple[Method, ...]:
+        """A certificate of the averaged map from few draws: enough for small balls."""
+        return (Smoothed(draws=1000),)
 
     def attacks(self, balls: Sequence[Ball]) -> dict[str, Attack]:  # noqa: ARG002
         """One short ascent; its random start is none that the mean-value bound begins at."""
@@ -101,6 +110,10 @@ class Strong(Protocol):
         """All that are registered and need nothing else."""
         methods = (each.method() for each in claims() if each.method is not None)
         return tuple(method for method in methods if method.ready and method.needs_slopes)
+
+    def own_claims(self) -> tuple[Method, ...]:
+        """The certificate of the averaged map."""
+        return (Smoothed(),)
 
     def attacks(self, balls: Sequence[Ball]) -> dict[str, Attack]:  # noqa: ARG002
         """Ascents of two kinds with random starts, one on the angle, and both of the paper."""

@@ -43,7 +43,8 @@ _FIDELITY = {
     "ball_degrees": _FLOAT,  # the largest angle at random points of the ball
 }
 #: Of which network a bound or an attack speaks: the user's own, or its smooth copy.
-YOURS, COPY = "yours", "copy"
+#: ``AVERAGED`` is the noise-averaged map of the user's own: another map than the plain one.
+YOURS, COPY, AVERAGED = "yours", "copy", "averaged"
 _BOUND = {
     "claim": _TEXT,
     "subject": _TEXT,
@@ -61,6 +62,11 @@ _BOUND = {
     # Of the user's network by the strongest attack on that, whatever the bound speaks of.
     "yours_exceeded": _BOOL,
     "yours_degrees_exceeded": _BOOL,
+    # Of averaged maps: the angle to the map that is shown, the cosine of that with the map at the
+    # sample, the share of noisy inputs with its label.
+    "shown_degrees": _FLOAT,
+    "similarity": _FLOAT,
+    "label_share": _FLOAT,
 }
 _REPEAT = {"deviation": _FLOAT, "degrees": _FLOAT, "kendall": _FLOAT, "label_kept": _BOOL}
 _ATTACK = {
@@ -97,6 +103,7 @@ SCHEMA = pa.schema(
         pa.field("fidelity", _struct(_FIDELITY)),
         pa.field("strongest", _struct(_STRONGEST)),  # on what was bounded
         pa.field("yours", _struct(_STRONGEST)),  # on the user's own network
+        pa.field("averaged", _struct(_STRONGEST)),  # on the averaged map
         pa.field("bounds", pa.list_(_struct(_BOUND)), nullable=False),
         pa.field("attacks", pa.list_(_ATTACK_RECORD), nullable=False),
     ]
@@ -132,7 +139,7 @@ def table(rows: Sequence[Mapping[str, object]], columns: pa.Schema) -> pa.Table:
 def samples(rows: pa.Table) -> pa.Table:
     """One line a row, without the lists; ``strongest_deviation`` and so on are columns."""
     plain = rows.drop_columns(["bounds", "attacks"])
-    for name in ("fidelity", "strongest", "yours"):
+    for name in ("fidelity", "strongest", "yours", "averaged"):
         at = plain.schema.get_field_index(name)
         struct = (
             plain[name].combine_chunks() if plain.num_rows else pa.nulls(0, SCHEMA.field(name).type)

@@ -23,6 +23,8 @@ from attribound.results import claims as all_claims
 from attribound.values import Record, from_spec, name_of, to_spec
 from attribound.values.parsing import parse_text
 
+#: Names of attacks that audits make by themselves.
+TRANSFERRED, ON_AVERAGED = "transferred", "averaged"
 _ATTACK_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -110,9 +112,10 @@ class AuditSettings(Record):
         twice += [
             name
             for name in (*(self.attacks or {}), *(self.own_attacks or {}))
-            if name == "transferred"
+            if name in (TRANSFERRED, ON_AVERAGED)
         ]
-        _check("names of attacks", twice, not twice, "each only once, none 'transferred'", "rename")
+        expected = f"each only once, none '{TRANSFERRED}' or '{ON_AVERAGED}'"
+        _check("names of attacks", twice, not twice, expected, "rename")
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -178,11 +181,16 @@ def complete(settings: AuditSettings) -> AuditSettings:
     Complete settings stay as they are.
     """
     protocol = settings.protocol
-    chosen = protocol.claims() if settings.claims is None else settings.claims
+    chosen = settings.claims
+    if chosen is None:
+        own_claims = () if settings.smooth is None else protocol.own_claims()
+        chosen = (*protocol.claims(), *own_claims)
     by_claim = {method.claim: method for method in (*chosen, *settings.methods)}
     attacks = settings.attacks
     if attacks is None:
-        attacks = protocol.attacks(settings.balls)
+        # Claims that need no slopes are made where attacks can't climb any; they bring their own.
+        slopes = any(method.needs_slopes for method in by_claim.values())
+        attacks = protocol.attacks(settings.balls) if slopes else {}
     own = settings.own_attacks
     if own is None:
         own = {} if settings.smooth is None else protocol.own_attacks(settings.balls)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribound.auditing.cells import Cell, Numbers, cells
-from attribound.auditing.rows import COPY, YOURS, long
+from attribound.auditing.rows import AVERAGED, COPY, YOURS, long
 from attribound.auditing.summary_records import (
     AttackSummary,
     ClaimSummary,
@@ -37,7 +37,8 @@ def opposing(cell: Cell, claim: str, field: str = "deviation") -> Numbers:
     own = np.array([text == YOURS for text in cell.bound_texts(claim, "subject")], dtype=bool)
     # Without a copy there is one network, and one strongest attack.
     chosen: Numbers = np.where(own & _copied(cell), cell.yours(field), cell.strongest(field))
-    return chosen
+    averaged = [text == AVERAGED for text in cell.bound_texts(claim, "subject")]
+    return np.where(np.array(averaged, dtype=bool), cell.averaged(field), chosen)
 
 
 def _copied(cell: Cell) -> npt.NDArray[np.bool_]:
@@ -52,6 +53,7 @@ def _summary(cell: Cell) -> Summary:
     bounded = COPY if fine.has_copy else YOURS
     best = _of("best", fine.strongest, bounded) if attacks else None
     yours = _of("best", fine.yours, YOURS) if attacks and fine.has_copy else None
+    averaged = _of("best", fine.averaged, AVERAGED) if attacks else None
     return Summary(
         attribution=cell.attribution,
         ball=cell.ball,
@@ -63,6 +65,7 @@ def _summary(cell: Cell) -> Summary:
         attribution_norm=_mean(_known(fine.numbers("attribution_norm"))),
         best=best if best and best.n else None,
         yours=yours if yours and yours.n else None,
+        averaged=averaged if averaged and averaged.n else None,
         fidelity=fidelity_of([fine]),
         attacks=attacks,
         claims={name: _claim(fine, name) for name in fine.claims},
@@ -96,6 +99,7 @@ def _claim(cell: Cell, name: str) -> ClaimSummary:
     slack, factor = _ratios(bound, attack)
     own, yours = cell.bound(name, "exceeded"), cell.bound(name, "yours_exceeded")
     subjects = cell.subjects(name)
+    about_plain = AVERAGED not in subjects
     return ClaimSummary(
         claim=name,
         n=len(bounded),
@@ -110,9 +114,11 @@ def _claim(cell: Cell, name: str) -> ClaimSummary:
         seconds=float(_known(cell.bound(name, "seconds")).sum()),
         statuses=dict(Counter(map(str, cell.bound_texts(name, "status"))).most_common()),
         # Where some speak of the copy, nothing is said of the network.
-        subject=(YOURS if subjects == {YOURS} else COPY) if subjects else None,
-        yours=_share(yours) if cell.has_copy else None,
-        yours_worst=_largest(_ratios(bound, cell.yours("deviation"))[1]) if cell.has_copy else None,
+        subject=(subjects.pop() if len(subjects) == 1 else COPY) if subjects else None,
+        yours=_share(yours) if cell.has_copy and about_plain else None,
+        yours_worst=_largest(_ratios(bound, cell.yours("deviation"))[1])
+        if cell.has_copy and about_plain
+        else None,
         either=_share(np.fmax(own, yours)),
     )
 

@@ -134,6 +134,7 @@ class Summary:
         attribution_norm: mean Euclidean norm of the clean attribution of what was bounded.
         best: the best attack on what was bounded of each sample; None if none was made.
         yours: with a smooth copy, the best attack on the user's own network.
+        averaged: the best attack on the averaged map of the user's own network.
         fidelity: with a smooth copy, how far it is from the user's network.
         attacks: each attack, by name.
         claims: each claim, by name, the weakest promise first.
@@ -149,6 +150,7 @@ class Summary:
     attribution_norm: float | None
     best: AttackSummary | None
     yours: AttackSummary | None
+    averaged: AttackSummary | None
     fidelity: CopySummary | None
     attacks: dict[str, AttackSummary]
     claims: dict[str, ClaimSummary]

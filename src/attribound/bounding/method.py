@@ -11,6 +11,7 @@ from typing import ClassVar, TypeVar
 
 from torch import Tensor
 
+from attribound.attacks import Attack
 from attribound.attributions import Attribution
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
@@ -59,6 +60,14 @@ class Method(Value, ABC):
     @abstractmethod
     def bound(self, question: Question) -> Bound:
         """The bound of every example; :func:`restate` makes one of a first-order bound."""
+
+    def speaks_of(self, attribution: Attribution, x: Tensor, ball: Ball) -> Attribution:  # noqa: ARG002
+        """The map that its bounds are about, if that is another one: attacks on it count."""
+        return attribution
+
+    def opponent(self) -> Attack | None:
+        """What audits attack that other map with; None, as here, where there is none."""
+        return None
 
     def largest_radius(self, question: Question, kind: str, limit: float) -> MaxEpsilon:  # noqa: ARG002
         """The largest radius of balls like that of the question at which its bound is in a limit.

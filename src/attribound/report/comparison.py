@@ -14,7 +14,7 @@ from rich.text import Text
 from scipy import stats
 
 from attribound.auditing import Cell, Run, cells
-from attribound.auditing.rows import COPY, YOURS
+from attribound.auditing.rows import AVERAGED, COPY, YOURS
 from attribound.basics.errors import InputError
 from attribound.report.groups import Numbers, records
 from attribound.report.subjects import copy_of, network
@@ -225,6 +225,8 @@ def _columns(cell: Cell, copy: str | None) -> dict[str, tuple[Numbers, bool]]:
         own = not cell.has_copy or cell.subjects(claim.name) == {YOURS}
         subject = YOURS if own else COPY
         title = f"{claim.title}{of(subject)}"
+        if cell.subjects(claim.name) == {AVERAGED}:
+            subject, title = AVERAGED, f"{claim.title} of {network(AVERAGED, '')}"
         found[title] = (cell.bound(claim.name), False)
         found[f"{title} °"] = (_limited(cell.bound(claim.name, "degrees")), False)
         found[f"{title} exceeded"] = (cell.bound(claim.name, "exceeded"), True)

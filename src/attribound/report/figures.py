@@ -94,7 +94,7 @@ class Seen:
         group = self.group
         return {
             claim: group.title_of(claim, self.copy)
-            for claim in group.claims
+            for claim in group.plain
             # What is said of the network itself says nothing of its copy.
             if not group.has_copy or self.on != COPY or group.subject(claim) == COPY
         }

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from attribound.auditing import Cell, cells
-from attribound.auditing.rows import COPY, YOURS
+from attribound.auditing.rows import AVERAGED, COPY, YOURS
 from attribound.bounding.first_order.sensitivity import RANGE_CERTIFICATE
 from attribound.report.subjects import network
 from attribound.results import Claim, claims
@@ -38,6 +38,11 @@ class Group:
     def claims(self) -> tuple[Claim, ...]:
         """The claims that were made, the weakest promise first."""
         return records(name for cell in self.cells for name in cell.claims)
+
+    @property
+    def plain(self) -> tuple[Claim, ...]:
+        """Those about plain maps: what is plotted against attacks on these."""
+        return tuple(claim for claim in self.claims if self.subject(claim) != AVERAGED)
 
     @property
     def epsilons(self) -> tuple[float, ...]:
@@ -88,11 +93,13 @@ class Group:
     def subject(self, claim: Claim) -> str:
         """Of which network the bounds under a claim speak: of yours only if all do."""
         found = {subject for cell in self.cells for subject in cell.subjects(claim.name)}
+        if found == {AVERAGED}:
+            return AVERAGED
         return COPY if self.has_copy and found != {YOURS} else YOURS
 
     def title_of(self, claim: Claim, copy: str) -> str:
         """What a claim is called, with its network if there is more than one."""
-        if not self.has_copy:
+        if not self.has_copy and self.subject(claim) == YOURS:
             return claim.title
         return f"{claim.title}, of {network(self.subject(claim), copy)}"
 

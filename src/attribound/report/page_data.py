@@ -32,7 +32,7 @@ def page_data(
     """
     settings = sum(len(group.cells) for group in groups)
     most = max(rows // max(settings, 1), 1)
-    made = records(claim.name for group in groups for claim in group.claims)
+    made = records(claim.name for group in groups for claim in group.plain)
     found = [_group(group, most) for group in groups]
     labels = {label for group in found for label in (*group["labels"], *group["predictions"])}
     return {
@@ -67,7 +67,7 @@ def _group(group: Group, most: int) -> dict[str, Any]:
         "predictions": _whole(group.constant("prediction")[chosen]),
         "norms": _numbers(group.constant("attribution_norm")[chosen]),
         "epsilons": [*group.epsilons],
-        "subjects": {claim.name: group.subject(claim) for claim in group.claims},
+        "subjects": {claim.name: group.subject(claim) for claim in group.plain},
         "attacks": {
             subject: {
                 field: [_numbers(values[chosen]) for values in read(field).values()]
@@ -77,14 +77,14 @@ def _group(group: Group, most: int) -> dict[str, Any]:
         },
         "bounds": {
             claim.name: [_numbers(values[chosen]) for values in group.bounds(claim).values()]
-            for claim in group.claims
+            for claim in group.plain
         },
         # The norms are of what was bounded: a claim about another network brings its angles.
         "angles": {
             claim.name: [
                 _numbers(values[chosen]) for values in group.bounds(claim, "degrees").values()
             ]
-            for claim in group.claims
+            for claim in group.plain
             if group.has_copy and group.subject(claim) == YOURS
         },
         # By position in ``samples``: rounded numbers must not decide what was exceeded.
@@ -94,7 +94,7 @@ def _group(group: Group, most: int) -> dict[str, Any]:
                     np.flatnonzero(np.nan_to_num(flags[chosen])).tolist()
                     for flags in group.bounds(claim, field).values()
                 ]
-                for claim in group.claims
+                for claim in group.plain
                 if field == "yours_exceeded" or group.subject(claim) == subject
             }
             for subject, field in _flags(group).items()

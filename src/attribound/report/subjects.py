@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from attribound.auditing.rows import AVERAGED
 from attribound.auditing.rows import YOURS as OWN
+from attribound.results import AVERAGED as OF_AVERAGED
 from attribound.results import YOURS, copy_title
 
 #: Where only rows are known: they don't have the beta.
@@ -27,7 +29,11 @@ def network(subject: str | None, copy: str) -> str:
 
     >>> network("yours", "its smooth copy, β = 20"), network("copy", "its smooth copy, β = 20")
     ('your network', 'its smooth copy, β = 20')
+    >>> network("averaged", "its smooth copy, β = 20")
+    'the averaged map of your network'
     """
+    if subject == AVERAGED:
+        return OF_AVERAGED
     return YOURS if subject == OWN else copy
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attribound.auditing.rows import COPY, YOURS
+from attribound.auditing.rows import AVERAGED, COPY, YOURS
 from attribound.auditing.summary_records import (
     AttackSummary,
     ClaimSummary,
@@ -93,10 +93,14 @@ def _block(summary: Summary, copy: str, both: bool) -> TableBlock:
                 rows.append(_attack(title, attack, both))
     elif summary.best is not None:
         rows.append(_attack("strongest attack", summary.best, both))
+    if summary.averaged is not None:
+        title = f"strongest attack on {network(AVERAGED, copy)}"
+        rows.append(_attack(title, summary.averaged, both))
     for each in records(summary.claims):
         claim = summary.claims[each.name]
-        whose = "your network" if claim.subject == YOURS else "the copy"
-        title = f"{each.title}, of {whose}" if both and claim.subject else each.title
+        whose = "the copy" if claim.subject == COPY else network(claim.subject, copy)
+        named = claim.subject == AVERAGED or (both and claim.subject)
+        title = f"{each.title}, of {whose}" if named else each.title
         rows.append(_claim(title, claim, both))
     failed = f" ({summary.errors} of {summary.n} samples failed)" if summary.errors else ""
     title = f"{summary.attribution}, {summary.ball} ε = {summary.epsilon:g}{failed}"

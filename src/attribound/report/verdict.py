@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attribound.auditing import Cell
-from attribound.auditing.rows import COPY, YOURS
+from attribound.auditing.rows import AVERAGED, COPY, YOURS
 from attribound.auditing.summary import fidelity_of, opposing
 from attribound.auditing.summary_records import CopySummary
 from attribound.report.groups import Group, Numbers, records
 from attribound.report.subjects import A_COPY, aside, headed, network
+from attribound.report.verdict_notes import Read, likeness, notes, of
 from attribound.results import Claim, claims
 
 Flags = NDArray[np.bool_]
-_Read = Callable[[Cell, str], Numbers]
 
 
 @dataclass(frozen=True)
@@ -61,11 +60,16 @@ def verdict(groups: Sequence[Group], missing: int = 0, copy: str = A_COPY) -> Ve
     cells = [cell for group in groups for cell in group.cells]
     made = records(claim.name for group in groups for claim in group.claims)
     by_claim = {claim: [cell for cell in cells if claim.name in cell.claims] for claim in made}
+    averaged = {claim: own for claim, own in by_claim.items() if _speaks(claim, own, AVERAGED)}
+    by_claim = {claim: own for claim, own in by_claim.items() if claim not in averaged}
+    of_average = _of_average(averaged)
     fidelity = fidelity_of(cells)
     if fidelity is None:
         claims = tuple(_claim(claim, chosen) for claim, chosen in by_claim.items())
-        part = Part("", tuple(_attack(cells, _on_bounded, "the explanation")), claims)
-        return Verdict((), (part,), tuple(_notes(cells, missing, {"": _on_bounded})))
+        title = headed(network(YOURS, copy)) if of_average else ""
+        part = Part(title, tuple(_attack(cells, _on_bounded, "the explanation")), claims)
+        said = tuple(notes(cells, missing, {"": _on_bounded}))
+        return Verdict((), (part, *of_average) if by_claim else of_average, said)
     yours, copied = network(YOURS, copy), network(COPY, copy)
     parts = (
         Part(
@@ -90,9 +94,24 @@ def verdict(groups: Sequence[Group], missing: int = 0, copy: str = A_COPY) -> Ve
     reads = {f" by {yours}": _on_yours, f" by {copied}": _on_bounded}
     return Verdict(
         (_stands(copied), _apart(cells, fidelity)),
-        parts,
-        tuple(_notes(cells, missing, reads)),
+        (*parts, *of_average),
+        tuple(notes(cells, missing, reads)),
     )
+
+
+def _of_average(averaged: Mapping[Claim, Sequence[Cell]]) -> tuple[Part, ...]:
+    """What is said of the averaged map: by its own bounds and the attacks on it alone."""
+    if not averaged:
+        return ()
+    cells = [*{id(cell): cell for chosen in averaged.values() for cell in chosen}.values()]
+    title = network(AVERAGED, "")
+    claims = tuple(_claim(claim, chosen, AVERAGED) for claim, chosen in averaged.items())
+    said = [*_attack(cells, _on_averaged, title), *likeness(averaged)]
+    return (Part(headed(title), tuple(said), claims),)
+
+
+def _on_averaged(cell: Cell, field: str) -> Numbers:
+    return cell.averaged(field)
 
 
 def _on_bounded(cell: Cell, field: str) -> Numbers:
@@ -136,7 +155,7 @@ def _apart(cells: Sequence[Cell], found: CopySummary) -> str:
     return text
 
 
-def _attack(cells: Sequence[Cell], read: _Read, what: str) -> list[str]:
+def _attack(cells: Sequence[Cell], read: Read, what: str) -> list[str]:
     angles = [(cell, _defined(cell, read)) for cell in cells]
     attacked = [each for each in angles if np.isfinite(each[1]).any()]
     if not attacked:
@@ -190,7 +209,7 @@ def _worth(claim: Claim, cells: Sequence[Cell], copy: str) -> ClaimVerdict:
         return ClaimVerdict(claim.title, text, "neutral")
     factor = _factor(attacks, bounds, exceeded)
     text = (
-        f"{whose} An attack on it exceeded {_of(count, n)}, at worst {factor:.3g} times over: do "
+        f"{whose} An attack on it exceeded {of(count, n)}, at worst {factor:.3g} times over: do "
         "not use them for it."
     )
     return ClaimVerdict(claim.title, text, "bad")
@@ -222,9 +241,9 @@ def _claim(claim: Claim, cells: Sequence[Cell], subject: str | None = None) -> C
     tail = []
     unlimited = int((angles[have] == 180).sum())
     if unlimited:
-        tail.append(f"{_of(unlimited, int(have.sum()))} leave the direction open (180°).")
+        tail.append(f"{of(unlimited, int(have.sum()))} leave the direction open (180°).")
     if absent:
-        tail.append(f"{_of(absent, int(fine.sum()))} could not be computed.")
+        tail.append(f"{of(absent, int(fine.sum()))} could not be computed.")
     if not both.any():
         return ClaimVerdict(title, _sentences("not held against any attack.", *tail), "neutral")
     count, n = int((exceeded & both).sum()), int(both.sum())
@@ -234,46 +253,9 @@ def _claim(claim: Claim, cells: Sequence[Cell], subject: str | None = None) -> C
         text = _sentences(f"no attack exceeded it ({n} bounds).", claim.held, *tail)
         return ClaimVerdict(title, text, "good" if known else "neutral")
     factor = _factor(attacks, bounds, exceeded & both)
-    worst = f"an attack exceeded {_of(count, n)}, at worst {factor:.3g} times over."
+    worst = f"an attack exceeded {of(count, n)}, at worst {factor:.3g} times over."
     text = _sentences(worst, claim.exceeded, *tail)
     return ClaimVerdict(title, text, "bad" if known and not claim.expected else "neutral")
-
-
-def _notes(cells: Sequence[Cell], missing: int, reads: Mapping[str, _Read]) -> list[str]:
-    notes = []
-    if missing:
-        notes.append(f"The run is not finished; samples missing: {missing}.")
-    errors = Counter(error for cell in cells for error in cell.errors if error)
-    if errors:
-        most, _ = errors.most_common(1)[0]
-        failed = {
-            sample
-            for cell in cells
-            for sample, error in zip(cell.samples, cell.errors, strict=True)
-            if error
-        }
-        listed = ", ".join(str(sample) for sample in sorted(failed)[:10])
-        more = ", ..." if len(failed) > 10 else ""
-        notes.append(
-            f"Samples that could not be measured and count nowhere else: {len(failed)} "
-            f"({listed}{more}); most often because of {most}"
-        )
-    for whose, read in reads.items():
-        vanished = sum(int((read(cell, "degrees") >= 180).sum()) for cell in cells)
-        if vanished:
-            notes.append(
-                f"Attacked maps{whose} without a direction to compare with (180°), because the map "
-                f"or the attacked map is zero: {vanished}. They are left out of the angles above."
-            )
-    wrong = {
-        sample
-        for cell in cells
-        for sample, correct in zip(cell.samples, cell.numbers("correct"), strict=True)
-        if correct == 0
-    }
-    if wrong:
-        notes.append(f"Samples that are misclassified to begin with: {len(wrong)}.")
-    return notes
 
 
 def _factor(attacks: Numbers, bounds: Numbers, where: Flags) -> float:
@@ -282,7 +264,7 @@ def _factor(attacks: Numbers, bounds: Numbers, where: Flags) -> float:
         return float(np.nanmax((attacks / bounds)[where]))
 
 
-def _defined(cell: Cell, read: _Read) -> Numbers:
+def _defined(cell: Cell, read: Read) -> Numbers:
     """Angles attained, NaN where a map vanished and has none."""
     angles = read(cell, "degrees")
     return np.where(angles < 180, angles, np.nan)
@@ -290,10 +272,6 @@ def _defined(cell: Cell, read: _Read) -> Numbers:
 
 def _where(cell: Cell) -> str:
     return f"{cell.attribution}, {cell.ball} ball of radius {cell.epsilon:g}"
-
-
-def _of(count: int, n: int) -> str:
-    return f"{count} of {n} bounds ({count / n:.1%})"
 
 
 def _sentences(*parts: str) -> str:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from attribound.attributions.noise import Array, Normaliser, normalised
+from attribound.attributions.noise import Array, Normaliser, normalised, top_count, tops
 from attribound.bounding.smoothed.batches import Pilot, SecondBatch
 from attribound.bounding.smoothed.drawing import FIRST, SECOND, Source
 from attribound.bounding.smoothed.parts import KnownAverage, known
+from attribound.bounding.smoothed.votes import Votes
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,7 @@ class ExampleAverage:
         similarity: cosine of the averaged map and the map at x.
         label_share: share of the first batch with the prediction at x; None without a classifier.
         misclassified: the label explained is not that prediction.
+        votes: of all draws for the largest scores; right with a probability 1 - alpha of their own.
         draws: how many there were.
         alpha: how improbable it is that a statement fails.
     """
@@ -32,6 +34,7 @@ class ExampleAverage:
     similarity: float
     label_share: float | None
     misclassified: bool
+    votes: Votes
     draws: int
     alpha: float
 
@@ -50,14 +53,16 @@ def average(
     first = draws // 5
     classifier = source.attribution.classifier
     label = None if classifier is None else classifier.predict(source.x)
-    same = 0
+    same, votes = 0, np.zeros(at_x.size)
     for points, maps in source.maps(first, FIRST):
         pilot.add(normalised(maps, kind, k).cpu().numpy())
+        votes += _voted(maps, k)
         if classifier is not None and label is not None:
             same += int(torch.eq(classifier.predict(points), label).sum())
     second = SecondBatch(pilot.centre)
-    for vectors in source.vectors(draws - first, SECOND, kind, k):
-        second.add(vectors)
+    for _, maps in source.maps(draws - first, SECOND):
+        second.add(normalised(maps, kind, k).cpu().numpy())
+        votes += _voted(maps, k)
     found = known(pilot, second.summary(), alpha)
     return ExampleAverage(
         average=found,
@@ -65,9 +70,16 @@ def average(
         similarity=_cosine(found.shown, at_x),
         label_share=None if label is None else same / first,
         misclassified=label is not None and bool((label != source.target).any()),
+        votes=Votes.counted(votes, draws, top_count(k, at_x.size), alpha),
         draws=draws,
         alpha=alpha,
     )
+
+
+def _voted(maps: torch.Tensor, k: int | None) -> Array:
+    """How many of these maps have each score among their k largest."""
+    counts: Array = tops(maps.detach().double().flatten(1), k).sum(0).cpu().numpy()
+    return counts
 
 
 def _cosine(a: Array, b: Array) -> float:

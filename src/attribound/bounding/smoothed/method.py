@@ -10,8 +10,13 @@ from typing import ClassVar, get_args
 
 import torch
 from rich.progress import Progress
+from torch import Tensor
 
+from attribound.attacks import Attack, AveragedAscent
+from attribound.attributions import Attribution
+from attribound.attributions.averaged import Averaged
 from attribound.attributions.noise import Noise, NoiseKind, Normaliser
+from attribound.balls import Ball, enclosure
 from attribound.basics.errors import InputError
 from attribound.bounding.method import Method, Question
 from attribound.bounding.smoothed.averaging import ExampleAverage, average
@@ -95,6 +100,16 @@ class Smoothed(Method):
         seconds = (time.perf_counter() - start) / len(questions)
         for each, bound in zip(questions, made, strict=True):
             each.made[self], each.seconds[self] = bound, seconds
+
+    def speaks_of(self, attribution: Attribution, x: Tensor, ball: Ball) -> Attribution:
+        """The average of the maps, from a few draws."""
+        scale = enclosure(ball, x).scale
+        sigma: float | Tensor = self.sigma if scale is None else self.sigma * scale
+        return Averaged(attribution, sigma, normaliser=self.normaliser, k=self.k, seed=self.seed)
+
+    def opponent(self) -> Attack:
+        """One that is judged on about as many draws as the certificate has."""
+        return AveragedAscent(judging=max(200, self.draws // 3))
 
     def largest_radius(self, question: Question, kind: str, limit: float) -> MaxEpsilon:
         """The largest radius of such a ball at which the bound is within a limit.

@@ -1,0 +1,124 @@
+"""Which scores are among the largest, which signs and orders stay: votes and single directions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import ndtr, ndtri
+from scipy.stats import binom
+
+from attribound.attributions import FunctionAttribution
+from attribound.attributions.noise import Noise
+from attribound.bounding.smoothed.confidence import share_between
+from attribound.bounding.smoothed.drawing import Source
+from attribound.bounding.smoothed.scalars import (
+    lower_values,
+    pair,
+    region,
+    sign,
+    stays_positive,
+)
+from attribound.bounding.smoothed.votes import Votes
+
+
+class TestVotes:
+    COUNTS = np.array([1000.0, 900.0, 600.0, 400.0, 100.0, 0.0])
+
+    def votes(self) -> Votes:
+        return Votes.counted(self.COUNTS, 1000, 3, 0.001)
+
+    def test_shares_are_those_of_clopper_and_pearson(self) -> None:
+        found = self.votes()
+        for i, count in enumerate(self.COUNTS):
+            low, high = share_between(int(count), 1000, 0.001 / 12)
+            assert found.lower[i] == pytest.approx(low)
+            assert found.upper[i] == pytest.approx(high)
+
+    @pytest.mark.parametrize("t", [0.0, 0.2, 0.5, 1.0, 3.0])
+    def test_in_and_out_as_published(self, t: float) -> None:
+        """A share of at least p stays a majority up to a shift of Phi^-1(p)."""
+        found = self.votes()
+        inside, outside = found.certain(t)
+        np.testing.assert_array_equal(inside, ndtr(ndtri(found.lower) - t) > 0.5)
+        np.testing.assert_array_equal(outside, ndtr(ndtri(found.upper) + t) < 0.5)
+        assert not (inside & outside).any()
+
+    def test_certain_at_zero_and_at_far(self) -> None:
+        inside, outside = self.votes().certain(0.0)
+        assert inside.tolist() == [True, True, True, False, False, False]
+        assert outside.tolist() == [False, False, False, True, True, True]
+        assert not any(flags.any() for flags in self.votes().certain(5.0))
+
+    @pytest.mark.parametrize("t", [0.0, 0.1, 0.3, 0.8, 2.0])
+    def test_overlap_against_every_rearrangement(self, t: float) -> None:
+        """Slowly: shares anywhere in their intervals; how many of the first three can leave?"""
+        found = self.votes()
+        lower = ndtr(ndtri(found.lower) - t)
+        upper = ndtr(ndtri(found.upper) + t)
+        fewest = 3
+        for leaving in range(1, 4):
+            # These many insiders with the smallest lower values, outsiders with the largest upper.
+            low = np.sort(lower[:3])[:leaving]
+            high = np.sort(upper[3:])[::-1][:leaving]
+            if low.max() <= high.min() or np.sort(low)[-1] <= np.sort(high)[0]:
+                fewest = 3 - leaving
+        assert found.overlap(t) <= max(fewest, 0) or fewest == 0
+        assert found.overlap(0.0) == 3
+        assert found.overlap(5.0) == 0
+
+    def test_with_few_others_some_must_stay(self) -> None:
+        votes = Votes.counted(np.array([500.0, 500.0, 500.0, 500.0]), 1000, 3, 0.001)
+        assert votes.overlap(0.0) == 2  # only one other there is
+
+    def test_coverage(self) -> None:
+        """All intervals hold together at least as often as they say."""
+        generator = np.random.default_rng(0)
+        shares = np.array([0.999, 0.7, 0.5, 0.1, 0.01])
+        missed = 0
+        for _ in range(1000):
+            found = Votes.counted(generator.binomial(200, shares).astype(float), 200, 2, 0.05)
+            missed += bool(((found.lower > shares) | (found.upper < shares)).any())
+        assert missed <= binom.ppf(0.999, 1000, 0.05)
+
+
+class TestDirections:
+    def source(self, seed: int, slope: float = 1.0) -> Source:
+        """The map (1, 0) or (0, 1) by a half-space: shares are known."""
+
+        def halves(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+            return torch.where(x[:, :1] > 0, torch.tensor([1.0, 0.0]), torch.tensor([0.0, -1.0]))
+
+        x = torch.tensor([[0.2, 0.0]])
+        noise = Noise(np.array([0.25, 0.25]))
+        return Source(FunctionAttribution(halves), x, torch.tensor([0]), noise, seed, 200)
+
+    def test_signs_orders_and_regions(self) -> None:
+        """h = (.79, -.21): its first score is positive and the larger, its second negative."""
+        first, second = sign(2, 0, True), sign(2, 1, False)
+        wrong = sign(2, 1, True)
+        both = pair(2, 0, True, 1)
+        whole = region(np.ones(2), np.array([1.0, -1.0]))
+        asked = [first, second, wrong, *both, whole]
+        found = lower_values(self.source(0), asked, 4000, 0.001)
+        near = [stays_positive(each, 0.01) for each in found]
+        assert near == [True, True, False, True, True, True]
+        assert not any(stays_positive(each, 3.0) for each in found)
+        reverse = lower_values(self.source(0), pair(2, 1, False, 0), 4000, 0.001)
+        assert not all(stays_positive(each, 0.0) for each in reverse)
+
+    def test_what_is_said_holds(self) -> None:
+        """At 1,000 samples: of the mean and the deviation, and after a shift, in closed form."""
+        share = ndtr(0.2 / 0.25)
+        missed = 0
+        t = 0.4
+        after = ndtr(0.2 / 0.25 - t)
+        for seed in range(1000):
+            ((lower, deviation),) = lower_values(self.source(seed), [sign(2, 0, True)], 200, 0.05)
+            wrong = lower > share or deviation**2 < share * (1 - share)
+            gone = np.sqrt(np.expm1(t * t))
+            missed += bool(wrong or after < lower - deviation * gone)
+        assert missed <= binom.ppf(0.999, 1000, 0.05)
+
+    def test_an_empty_region(self) -> None:
+        assert not region(np.zeros(2), np.ones(2)).any()
