@@ -136,7 +136,7 @@ def method_of(network: str) -> ab.Smoothed:
 def attack_of(network: str) -> ab.attacks.AveragedAscent:
     """Judged on fewer draws than the certificate has."""
     draws = DRAWS[SUBJECTS[network].size]
-    return ab.attacks.AveragedAscent(climbing=min(64, draws // 4), judging=min(1000, draws))
+    return ab.attacks.AveragedAscent(climbing=min(16, draws // 4), judging=min(500, draws))
 
 
 @cache
