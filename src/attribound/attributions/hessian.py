@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attribound.networks.classifier import Classifier, second_derivative
+from attribound.networks.classifier import Classifier
 from attribound.operators import Block, BlockOperator, LinearOperator
 
 #: Points evaluated together. A CPU gains nothing beyond this; an accelerator wants more.
@@ -115,11 +115,8 @@ class PathHessian(LinearOperator):
         self._product = product if retain else None
 
     def _differentiate(self) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        points, target = self._path.points()
-        points.requires_grad_()
-        gradient = self._classifier.gradient(points, target, create_graph=True)
-        mean = self._path.average(gradient.detach(), self._path.weights)
-        return mean, second_derivative(gradient, points)
+        gradient, product = self._classifier.linearise(*self._path.points())
+        return self._path.average(gradient, self._path.weights), product
 
     @property
     def domain(self) -> Tensor:

@@ -22,9 +22,11 @@ from attribound.networks.probe import (
     probe_determinism,
     probe_separation,
 )
+from attribound.networks.structured import StructuredNetwork, Structures, UnstructuredError
 
 _STOCHASTIC = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 GIB = 2**30
+Product = Callable[[Tensor], Tensor]
 
 
 class Classifier:
@@ -39,6 +41,8 @@ class Classifier:
         allow_kinks: let a network with kinks through; every result is then flagged.
         memory_limit: bytes of autograd graph to keep at once. Beyond it examples are
             bounded in groups, and beyond that graphs are rebuilt for every product.
+        structured: differentiate a module that is made of known linear pieces and pointwise
+            functions without autograd, which is faster; the same numbers to rounding.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class Classifier:
         *,
         allow_kinks: bool = False,
         memory_limit: int = GIB,
+        structured: bool = True,
     ) -> None:
         if not callable(model):
             raise ModelError(
@@ -65,9 +70,11 @@ class Classifier:
         self.model = model
         self.allow_kinks = allow_kinks
         self.memory_limit = int(memory_limit)
+        self.structured = structured
         self.kinks: tuple[Kink, ...] = ()
         self._probed: set[object] = set()
         self._graph_bytes: dict[object, int] = {}
+        self._structures = Structures(model, self.logits, self._by_autograd)
 
     @classmethod
     def of(cls, model: Classifier | Callable[[Tensor], Tensor]) -> Classifier:
@@ -108,11 +115,39 @@ class Classifier:
 
     def gradient(self, x: Tensor, target: Tensor, *, create_graph: bool = False) -> Tensor:
         """Gradient of the target's logit at each example; ``x`` must require gradients."""
+        if not create_graph and (network := self._structure(x)) is not None:
+            try:
+                return network.gradient(x, target)
+            except UnstructuredError:
+                self._structures.refuse(x)
         with torch.enable_grad():
             with FastDerivatives():
                 logits = self.logits(x)
             score = logits.gather(1, target.unsqueeze(1)).sum()
             return differentiate(score, x, create_graph=create_graph)
+
+    def linearise(self, points: Tensor, target: Tensor) -> tuple[Tensor, Product]:
+        """Gradients of the targets' logits, and products with the Hessians, at ``points``.
+
+        A product takes one vector for every point, or several: ``(blocks * points, *features)``.
+        """
+        network = self._structure(points)
+        if network is not None:
+            try:
+                made = network.linearise(points, target)
+            except UnstructuredError:
+                self._structures.refuse(points)
+            else:
+                return made.gradient, made.product
+        return self._by_autograd(points, target)
+
+    def _by_autograd(self, points: Tensor, target: Tensor) -> tuple[Tensor, Product]:
+        point = points.detach().requires_grad_()
+        gradient = self.gradient(point, target, create_graph=True)
+        return gradient.detach(), second_derivative(gradient, point)
+
+    def _structure(self, x: Tensor) -> StructuredNetwork | None:
+        return self._structures.at(x) if self.structured else None
 
     def check(self, x: Tensor, *, smooth: bool) -> None:
         """Refuse a model that cannot be used on ``x``; ``smooth`` asks for second derivatives."""
@@ -130,14 +165,18 @@ class Classifier:
         self._probed.add(key)
 
     def graph_bytes(self, x: Tensor) -> int:
-        """Bytes that the gradient graph of one example keeps, measured."""
-        key = (x.shape[1:], x.dtype, x.device)
+        """Bytes that products with the Hessian of one example keep, measured."""
+        network = self._structure(x)
+        key = (x.shape[1:], x.dtype, x.device, network is None)
         if key not in self._graph_bytes:
             one = x[:1].detach().clone().requires_grad_()
             target = torch.zeros(1, dtype=torch.long, device=x.device)
-            with saved_bytes(self.model) as held:
-                self.gradient(one, target, create_graph=True)
-            self._graph_bytes[key] = sum(held.values()) + one.nbytes
+            if network is not None:
+                self._graph_bytes[key] = network.linearise(one, target).held
+            else:
+                with saved_bytes(self.model) as held:
+                    self.gradient(one, target, create_graph=True)
+                self._graph_bytes[key] = sum(held.values()) + one.nbytes
         return self._graph_bytes[key]
 
     def _check_mode(self) -> None:
@@ -188,12 +227,14 @@ class Classifier:
         probe_derivative("model", slope, one, product)
 
 
-def second_derivative(gradient: Tensor, point: Tensor) -> Callable[[Tensor], Tensor]:
+def second_derivative(gradient: Tensor, point: Tensor) -> Product:
     """Hessian-vector products from a gradient that kept its graph; zero where it is constant."""
 
     def product(v: Tensor) -> Tensor:
         if not gradient.requires_grad:
             return torch.zeros_like(v)
+        if len(v) > len(point):
+            return torch.cat([product(block) for block in v.split(len(point))])
         return differentiate(gradient, point, v, retain_graph=True, constant=True)
 
     return product

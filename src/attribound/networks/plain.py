@@ -6,12 +6,16 @@ these are exactly the known classes, with no method replaced and no hook anywher
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_modules
 
 from attribound.basics.errors import ProbeError
-from attribound.networks.classifier import Classifier
+
+if TYPE_CHECKING:  # a classifier asks whether its modules are plain
+    from attribound.networks.classifier import Classifier
 
 #: What a subclass that only makes its modules has of its own.
 _HARMLESS = {

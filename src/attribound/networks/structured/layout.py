@@ -1,0 +1,41 @@
+"""How tensors lie in memory: images on a CPU with their channels last."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def laid_out(x: Tensor) -> Tensor:
+    """``x`` detached and as convolutions like it: channels last for images on a CPU.
+
+    Not by ``contiguous``: with one channel PyTorch finds both layouts alike and keeps its own.
+    """
+    x = x.detach().contiguous()
+    if x.dim() != 4 or x.device.type != "cpu":
+        return x
+    images, channels, height, width = x.shape
+    if channels == 1:
+        return x.as_strided(x.shape, (height * width, 1, width, 1))
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def room_like(shape: torch.Size, like: Tensor) -> Tensor:
+    """A tensor of a shape in the layout of ``like``, its numbers not set: only its shape is read."""
+    last = len(shape) == 4 and like.device.type == "cpu"
+    layout = torch.channels_last if last else torch.contiguous_format
+    return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)
+
+
+def flat(x: Tensor) -> Tensor | None:
+    """All numbers of ``x`` in the order in which they lie in memory; None if they have gaps."""
+    if x.is_contiguous():
+        return x.view(-1)
+    if x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
+        return x.permute(0, 2, 3, 1).view(-1)
+    return None
+
+
+def rowwise(many: Tensor, few: Tensor) -> Tensor:
+    """``many`` rows seen as blocks of as many rows as ``few`` has, to be multiplied with them."""
+    return many if len(many) == len(few) else many.unflatten(0, (-1, len(few)))

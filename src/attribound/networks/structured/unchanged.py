@@ -1,0 +1,83 @@
+"""Whether modules are what they were: a trace speaks of them only as long as they are."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from dataclasses import is_dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as torch_modules
+
+from attribound.networks.plain import own_ways
+
+_PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
+_FIXED = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
+_TENSORS = (Tensor, nn.Parameter, nn.Buffer)
+_GLOBAL_HOOKS = [
+    name for name in vars(torch_modules) if name.startswith("_global_") and name.endswith("hooks")
+]
+
+
+def readable(module: nn.Module) -> bool:
+    """Whether a module is its class and numbers, texts, tensors and modules that PyTorch knows of.
+
+    False for replaced methods, hooks, tensors of other kinds and attributes that could change
+    unseen.
+    """
+    if own_ways(module):
+        return False
+    tensors = [*module._parameters.values(), *module._buffers.values()]
+    if any(t is not None and type(t) not in _TENSORS for t in tensors):
+        return False
+    return all(_fixed(value) for key, value in vars(module).items() if key not in _TORCHS_OWN)
+
+
+_TORCHS_OWN = frozenset(vars(nn.Module()))
+
+
+def _fixed(value: Any) -> bool:
+    """Whether a value can't change, or shows in a comparison when it does."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(isinstance(item, (*_PLAIN, *_FIXED)) for item in value)
+    if isinstance(value, dict):
+        return all(isinstance(item, (*_PLAIN, *_FIXED)) for item in value.values())
+    frozen = is_dataclass(value) and getattr(value, "__dataclass_params__").frozen  # noqa: B009
+    return frozen or isinstance(value, (*_PLAIN, *_FIXED))
+
+
+class Unchanged:
+    """Remembers modules; called, says whether they are as they were, weights apart.
+
+    Weights may have other values: they are read anew whenever they are used. Another
+    tensor in their place, another attribute, class, mode, child or hook is a change.
+    """
+
+    def __init__(self, modules: Iterable[nn.Module]) -> None:
+        self._modules = [(module, type(module), _copied(vars(module))) for module in modules]
+
+    def __call__(self) -> bool:
+        """Compared by identity first, so that no tensor's numbers are looked at."""
+        if any(getattr(torch_modules, name) for name in _GLOBAL_HOOKS):
+            return False
+        try:
+            return all(
+                type(module) is kind and vars(module) == before
+                for module, kind, before in self._modules
+            )
+        except RuntimeError:  # two tensors were compared: another one stands in its place
+            return False
+
+
+def _copied(attributes: dict[str, Any]) -> dict[str, Any]:
+    """The attributes, with collections as they are now."""
+    return {
+        key: type(value)(value) if type(value) in (dict, list, set) else _ordered(value)
+        for key, value in attributes.items()
+    }
+
+
+def _ordered(value: Any) -> Any:
+    return dict(value) if isinstance(value, dict) else value
