@@ -17,6 +17,7 @@ from attribound.attributions.hessian import (
     mean_gradient_and_hessian,
     single_point,
 )
+from attribound.operators import dense
 
 EVERY = pytest.mark.parametrize(
     ("network", "method"),
@@ -159,3 +160,35 @@ def test_examples_that_leave_take_their_cost_with_them() -> None:
     rest.matvec(x[:4])
     assert calls == []
     assert len(rest.hessian.blocks) == 2
+
+
+@pytest.mark.parametrize("limit", [1, 20_000, 2**30])
+@pytest.mark.parametrize("network", ["tabular", "image", "sequence"])
+def test_one_example_with_many_vectors_is_that_example(network, limit) -> None:
+    """Dense Jacobians take many products at one point; a structured network shares the point."""
+    model, x = cases.NETWORKS[network]()
+    saliency = ab.IntegratedGradients(ab.Classifier(model, memory_limit=limit), 4)
+    jacobian = saliency.linearize(x, 1).jacobian
+    matrix = dense(jacobian, 1, at_once=9)
+    columns = torch.eye(x[0].numel()).double()
+    for j in (0, 5, len(columns) - 1):
+        v = columns[j].view(1, *x.shape[1:]).expand_as(x)
+        torch.testing.assert_close(matrix[:, j], jacobian.matvec(v)[1].flatten(), **laws.TIGHT)
+    index = torch.tensor([2, 2, 2])
+    for law in laws.OPERATOR_LAWS:
+        law(jacobian.select(index))
+
+
+def test_many_vectors_share_a_point_only_where_that_is_cheaper() -> None:
+    model, x = cases.tabular()
+    path = a_path(x)
+    index = torch.tensor([1, 1, 1, 1])
+    for structured, points in ((True, 1), (False, 4)):
+        classifier = ab.Classifier(model, structured=structured)
+        with torch.no_grad():
+            (block,) = mean_gradient_and_hessian(classifier, path)[1].select(index).blocks
+        assert len(block.operator) == 4
+        assert len(block.operator._path.base) == points
+    again = PathHessian(ab.Classifier(model), path[index[:1]], retain=False, times=5)
+    for law in laws.OPERATOR_LAWS:
+        law(again)

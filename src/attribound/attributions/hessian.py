@@ -14,6 +14,8 @@ from attribound.operators import Block, BlockOperator, LinearOperator
 #: Points evaluated together. A CPU gains nothing beyond this; an accelerator wants more.
 POINTS_AT_ONCE = {"cpu": 40}
 POINTS_AT_ONCE_ELSEWHERE = 1024
+#: The same for vectors with which one point's Hessian is multiplied.
+ROWS_AT_ONCE = {"cpu": 64}
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +58,8 @@ class Path:
 
     def average(self, values: Tensor, weights: Tensor) -> Tensor:
         """Sum over the nodes of ``weights * values`` for values ``(batch * k, *features)``."""
-        by_node = values.reshape(len(self.base), len(self.nodes), -1)
-        return torch.matmul(weights, by_node).view_as(self.base)
+        by_node = values.reshape(-1, len(self.nodes), self.base[0].numel())
+        return torch.matmul(weights, by_node).view(-1, *self.base.shape[1:])
 
 
 def single_point(x: Tensor, target: Tensor) -> Path:
@@ -98,18 +100,20 @@ def mean_gradient_and_hessian(classifier: Classifier, path: Path) -> tuple[Tenso
 
 
 class PathHessian(LinearOperator):
-    """The weighted Hessian of some examples at some nodes, by double backward.
+    """The weighted Hessian of some examples at some nodes, by two derivatives of a logit.
 
     Args:
         retain: keep the graph between products, or build it anew for each.
+        times: that of one example so many times, each with a vector of its own, on one graph.
     """
 
     symmetric = True
 
-    def __init__(self, classifier: Classifier, path: Path, *, retain: bool) -> None:
+    def __init__(self, classifier: Classifier, path: Path, *, retain: bool, times: int = 1) -> None:
         self._classifier = classifier
         self._path = path
         self._retain = retain
+        self._times = times
         self.points = len(path.nodes)
         self.mean_gradient, product = self._differentiate()
         self._product = product if retain else None
@@ -121,14 +125,23 @@ class PathHessian(LinearOperator):
     @property
     def domain(self) -> Tensor:
         """The bases of the paths."""
-        return self._path.base
+        base = self._path.base
+        return base if self._times == 1 else base.expand(self._times, *base.shape[1:])
 
     def matvec(self, v: Tensor) -> Tensor:
         """The Hessian times ``v``."""
         path = self._path
         product = self._product or self._differentiate()[1]
-        directions = v.repeat_interleave(len(path.nodes), dim=0)
-        return path.average(product(directions), path.weights * path.nodes)
+        weights = path.weights * path.nodes
+        at_once = len(v)
+        if self._times > 1:
+            rows = _affordable(self._classifier, path.base, ROWS_AT_ONCE)
+            at_once = max(1, rows // len(path.nodes))
+        parts = [
+            path.average(product(some.repeat_interleave(len(path.nodes), dim=0)), weights)
+            for some in torch.split(v, at_once)
+        ]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def rmatvec(self, u: Tensor) -> Tensor:
         """The same: the Hessian is symmetric."""
@@ -136,17 +149,27 @@ class PathHessian(LinearOperator):
 
     def select(self, index: Tensor) -> LinearOperator:
         """The operator of the examples ``index``, with a graph of its own."""
+        if self._times > 1:
+            return PathHessian(self._classifier, self._path, retain=self._retain, times=len(index))
         return PathHessian(self._classifier, self._path[index], retain=self._retain)
 
 
 def _build(classifier: Classifier, path: Path, retain: bool) -> Callable[[Tensor], Sequence[Block]]:
     def build(index: Tensor) -> list[Block]:
         wanted = path[index.to(path.base.device)]
+        every = torch.arange(len(index), device=path.base.device)
+        again = len(index) > 1 and bool((index == index[0]).all())
+        if again and classifier.is_structured(path.base):  # one example, many vectors
+            one = wanted[:1]
+            operators = [
+                PathHessian(classifier, one.at(nodes), retain=retain, times=len(index))
+                for _, nodes in _parts(classifier, one)
+            ]
+            return [Block(operator, every, every) for operator in operators]
         blocks = []
         for rows, nodes in _parts(classifier, wanted):
             operator = PathHessian(classifier, wanted[rows].at(nodes), retain=retain)
-            places = torch.arange(len(index))[rows].to(path.base.device)
-            blocks.append(Block(operator, torch.arange(len(places)).to(places), places))
+            blocks.append(Block(operator, every[: len(operator)], every[rows]))
         return blocks
 
     return build
@@ -155,10 +178,7 @@ def _build(classifier: Classifier, path: Path, retain: bool) -> Callable[[Tensor
 def _parts(classifier: Classifier, path: Path) -> Iterator[tuple[slice, slice]]:
     """Cut the examples x nodes into pieces that fit: whole examples, or one example's nodes."""
     batch, nodes = len(path.base), len(path.nodes)
-    most = POINTS_AT_ONCE.get(path.base.device.type, POINTS_AT_ONCE_ELSEWHERE)
-    # Products need about as much again as the graph they run on.
-    affordable = classifier.memory_limit // (2 * classifier.graph_bytes(path.base))
-    most = max(1, min(most, affordable))
+    most = _affordable(classifier, path.base, POINTS_AT_ONCE)
     if nodes <= most:
         step = most // nodes
         for start in range(0, batch, step):
@@ -167,3 +187,10 @@ def _parts(classifier: Classifier, path: Path) -> Iterator[tuple[slice, slice]]:
         for row in range(batch):
             for start in range(0, nodes, most):
                 yield slice(row, row + 1), slice(start, min(start + most, nodes))
+
+
+def _affordable(classifier: Classifier, x: Tensor, at_once: dict[str, int]) -> int:
+    """How many points are evaluated together."""
+    most = at_once.get(x.device.type, POINTS_AT_ONCE_ELSEWHERE)
+    # Products need about as much again as the graph they run on.
+    return max(1, min(most, classifier.memory_limit // (2 * classifier.graph_bytes(x))))

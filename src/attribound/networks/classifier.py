@@ -141,6 +141,10 @@ class Classifier:
                 return made.gradient, made.product
         return self._by_autograd(points, target)
 
+    def is_structured(self, x: Tensor) -> bool:
+        """Whether inputs like ``x`` are differentiated without autograd."""
+        return self._structure(x) is not None
+
     def _by_autograd(self, points: Tensor, target: Tensor) -> tuple[Tensor, Product]:
         point = points.detach().requires_grad_()
         gradient = self.gradient(point, target, create_graph=True)
@@ -234,7 +238,7 @@ def second_derivative(gradient: Tensor, point: Tensor) -> Product:
         if not gradient.requires_grad:
             return torch.zeros_like(v)
         if len(v) > len(point):
-            return torch.cat([product(block) for block in v.split(len(point))])
+            return torch.cat([product(block) for block in torch.split(v, len(point))])
         return differentiate(gradient, point, v, retain_graph=True, constant=True)
 
     return product

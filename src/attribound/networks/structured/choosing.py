@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import _len_torch_function_stack
 
 from attribound.networks.probe import probe_inputs
 from attribound.networks.structured.comparing import Linearise, agrees
@@ -37,7 +36,7 @@ class Structures:
 
     def at(self, x: Tensor) -> StructuredNetwork | None:
         """The structure for inputs like ``x``; None where autograd has to do."""
-        if _len_torch_function_stack() or torch.is_autocast_enabled(x.device.type):
+        if torch._C._len_torch_function_stack() or torch.is_autocast_enabled(x.device.type):
             return None  # somebody watches or changes what is run
         if self._network is None or not self._network.unchanged():
             if self._traces >= _TRACES:

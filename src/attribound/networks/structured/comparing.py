@@ -33,7 +33,7 @@ def agrees(
         logits: of the module.
         linearise: gradients of the module, and products, by autograd.
     """
-    return all(_agrees_at(network, one, logits, linearise) for one in points.split(1))
+    return all(_agrees_at(network, one, logits, linearise) for one in torch.split(points, 1))
 
 
 def _agrees_at(

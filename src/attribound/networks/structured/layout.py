@@ -14,14 +14,14 @@ def laid_out(x: Tensor) -> Tensor:
     x = x.detach().contiguous()
     if x.dim() != 4 or x.device.type != "cpu":
         return x
-    images, channels, height, width = x.shape
+    channels, height, width = x.shape[1:]
     if channels == 1:
         return x.as_strided(x.shape, (height * width, 1, width, 1))
     return x.contiguous(memory_format=torch.channels_last)
 
 
 def room_like(shape: torch.Size, like: Tensor) -> Tensor:
-    """A tensor of a shape in the layout of ``like``, its numbers not set: only its shape is read."""
+    """Room of a shape, its numbers not set, for functions that read the shape alone."""
     last = len(shape) == 4 and like.device.type == "cpu"
     layout = torch.channels_last if last else torch.contiguous_format
     return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)
@@ -38,4 +38,4 @@ def flat(x: Tensor) -> Tensor | None:
 
 def rowwise(many: Tensor, few: Tensor) -> Tensor:
     """``many`` rows seen as blocks of as many rows as ``few`` has, to be multiplied with them."""
-    return many if len(many) == len(few) else many.unflatten(0, (-1, len(few)))
+    return many if len(many) == len(few) else many.view(-1, *few.shape)

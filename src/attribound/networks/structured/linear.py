@@ -62,6 +62,8 @@ class Convolution(LinearPiece):
     groups: int
 
     def at(self, x: Tensor) -> tuple[Tensor, LinearAt]:
+        if x.dim() != len(self.stride) + 2:
+            raise ValueError("no batch")
         made = self.weights()
         weight, shape = made.weight, x.shape
         geometry = (self.stride, self.padding, self.dilation, False, [0] * len(self.stride))
@@ -106,11 +108,14 @@ class Convolution(LinearPiece):
 
 @dataclass(frozen=True, eq=False)
 class Dense(LinearPiece):
-    """A linear layer on the last dimension."""
+    """A linear layer on the last dimension; ``normed`` with a batch norm folded in."""
 
     weights: Callable[[], Weights]
+    normed: bool = False
 
     def at(self, x: Tensor) -> tuple[Tensor, LinearAt]:
+        if self.normed and x.dim() != 2:
+            raise ValueError("the channels of the batch norm are not those of the layer")
         made = self.weights()
         weight = made.weight
         return F.linear(x, weight, made.bias), LinearAt(
@@ -126,6 +131,9 @@ class Affine(LinearPiece):
 
     def at(self, x: Tensor) -> tuple[Tensor, LinearAt]:
         scale, shift = self.constants(x)
+        for each in (scale, shift):
+            if isinstance(each, Tensor) and each.dim() == x.dim() and len(each) != 1:
+                raise ValueError("constants that differ between examples")
         out = x * scale + shift
         if out.shape != x.shape or out.dtype != x.dtype:
             raise ValueError("the constants change the shape")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import types
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.fx import Graph, Node, Tracer
 from torch.fx.proxy import Proxy
 
 from attribound.networks.plain import global_hooks
+from attribound.networks.structured.constants import Constants
+from attribound.networks.structured.linear import Reshape
+from attribound.networks.structured.modules import LEAVES, folded, read_module
 from attribound.networks.structured.network import Step, StructuredNetwork, Sum, UnstructuredError
-from attribound.networks.structured.reading import LEAVES, Piece, Reader, folded
-from attribound.networks.structured.unchanged import Unchanged, readable
+from attribound.networks.structured.operations import Piece, read
+from attribound.networks.structured.unchanged import Unchanged, readable, reads_surroundings
 
 
 def trace(model: object) -> StructuredNetwork | None:
@@ -30,21 +32,20 @@ def trace(model: object) -> StructuredNetwork | None:
     if not isinstance(model, nn.Module) or global_hooks():
         return None
     modules = list(model.modules())
-    if not all(map(_traceable, modules)):
-        return None
-    before = Unchanged(modules)
+    called = _Called(model)
     try:
+        if not all(map(_traceable, modules)):
+            return None
+        before = Unchanged(modules)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            called = _Called(model)
             graph = _Tracer().trace(called)
         if not before():
             return None  # running it changes it: what was seen is no longer so
         steps = _steps(called, graph)
-    except Exception:  # noqa: BLE001 - a forward may do anything with what is no tensor
+    except Exception:  # a forward may do anything with what is no tensor
         return None
-    tensors = [*model.parameters(), *model.buffers()]
-    return StructuredNetwork(steps, before, tensors)
+    return StructuredNetwork(steps, before, [*model.parameters(), *model.buffers()])
 
 
 def _traceable(module: nn.Module) -> bool:
@@ -55,20 +56,13 @@ def _traceable(module: nn.Module) -> bool:
     if kind in LEAVES:
         return True
     own = [each for each in kind.__mro__ if each.__module__.split(".")[0] != "torch"]
-    return all(not _reads_surroundings(each) for each in own if each is not object)
+    return not any(reads_surroundings(method) for each in own for method in _methods(each))
 
 
-def _reads_surroundings(kind: type) -> bool:
-    """Whether a method uses variables from outside that are neither functions nor classes."""
-    fixed = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
+def _methods(kind: type) -> Iterator[types.FunctionType]:
     for name, method in vars(kind).items():
-        if name.startswith("__") or not isinstance(method, types.FunctionType):
-            continue
-        found = inspect.getclosurevars(method)
-        for outside in (found.nonlocals, found.globals):
-            if not all(isinstance(v, fixed) for k, v in outside.items() if k != "__class__"):
-                return True
-    return False
+        if isinstance(method, types.FunctionType) and not name.startswith("__"):
+            yield method
 
 
 class _Called(nn.Module):
@@ -103,28 +97,29 @@ class _Tracer(Tracer):
 
 def _steps(model: nn.Module, graph: Graph) -> list[Step]:
     """The graph as steps, batch norms folded."""
-    reader = Reader(model)
+    constants = Constants(model)
     place: dict[Node, int] = {}
     found: list[tuple[Piece, tuple[int, ...]]] = []
+    own: set[Node] = set()  # with memory of their own
     for node in graph.nodes:
         if node.op == "placeholder":
-            if place:
-                raise UnstructuredError("several inputs")
             place[node] = -1
             continue
         if node.op == "output":
             if not found or place[node.args[0]] != len(found) - 1:
                 raise UnstructuredError("an output that is not the last step")
             break
-        reading = reader.read(node)
-        if reading is None:
+        if constants.knows(node):
             continue
-        if reading.writes is not None:
-            _refuse_written(reading.writes, node)
+        module = node.op == "call_module"
+        reading = read_module(model, node) if module else read(constants, node)
+        _refuse_written(reading.writes, node, own)
         sources = tuple(place[source] for source in reading.takes)
         if reading.piece is None:
             place[node] = sources[0]
+            own |= {node} if node.target == "clone" else set()
             continue
+        own |= set() if isinstance(reading.piece, Reshape) else {node}
         before = sources[0]
         both = None if before < 0 else folded(found[before][0], node, model)
         if both is not None and len(reading.takes[0].users) == 1:
@@ -136,15 +131,12 @@ def _steps(model: nn.Module, graph: Graph) -> list[Step]:
     return _linked(found)
 
 
-def _refuse_written(written: Node, by: Node) -> None:
-    """Refuse what is written over unless only those that wrote it have seen it.
-
-    A view would carry the change to what it is a view of.
-    """
-    order = list(by.graph.nodes)
-    later = [user for user in written.users if order.index(user) > order.index(by)]
-    views = {"view", "reshape", "flatten", "contiguous", torch.flatten, torch.reshape}
-    if later or written.op == "placeholder" or written.target in views:
+def _refuse_written(written: Node | None, by: Node, own: set[Node]) -> None:
+    """Refuse what is written over if somebody may see it later, by itself or by a view of it."""
+    if written is None:
+        return
+    order = {node: i for i, node in enumerate(by.graph.nodes)}
+    if written not in own or any(order[user] > order[by] for user in written.users):
         raise UnstructuredError("written over")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Iterable
 from dataclasses import is_dataclass
@@ -44,8 +45,21 @@ def _fixed(value: Any) -> bool:
         return all(isinstance(item, (*_PLAIN, *_FIXED)) for item in value)
     if isinstance(value, dict):
         return all(isinstance(item, (*_PLAIN, *_FIXED)) for item in value.values())
+    if isinstance(value, types.FunctionType):
+        return not reads_surroundings(value)
     frozen = is_dataclass(value) and getattr(value, "__dataclass_params__").frozen  # noqa: B009
     return frozen or isinstance(value, (*_PLAIN, *_FIXED))
+
+
+def reads_surroundings(function: types.FunctionType) -> bool:
+    """Whether a function uses variables from outside that are neither functions nor classes.
+
+    Of the functions it calls in turn nothing is known.
+    """
+    found = inspect.getclosurevars(function)
+    values = {**found.nonlocals, **found.globals}
+    values.pop("__class__", None)  # of super()
+    return not all(isinstance(value, _FIXED) for value in values.values())
 
 
 class Unchanged:
