@@ -54,6 +54,7 @@ endif
 
 bench: $(VENV)/.dev data ## solver and attacks against what users have today, as ratios
 	$(BIN)/python -u benchmarks/core.py | tee benchmarks/core.txt
+	$(BIN)/python -u benchmarks/structured.py | tee benchmarks/structured.txt
 	$(BIN)/python -u benchmarks/attacks.py | tee benchmarks/attacks.txt
 	$(BIN)/python -u benchmarks/training_steps.py | tee benchmarks/training.txt
 	$(BIN)/python -u benchmarks/runner.py | tee benchmarks/runner.txt

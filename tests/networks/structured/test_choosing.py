@@ -16,7 +16,7 @@ import attribound as ab
 import cases
 import laws
 from attribound.networks.structured import choosing, trace
-from attribound.networks.structured.linear import Affine, AveragePool, Mean
+from attribound.networks.structured.linear import AveragePool, MeanPiece, Scaling
 from attribound.networks.structured.network import StructuredNetwork, Sum, UnstructuredError
 from attribound.networks.structured.pointwise import LeakyReLU, Softplus, Tanh
 
@@ -236,10 +236,10 @@ BROKEN = {
     "another sharpness": swapped(Softplus, Softplus(5.01, 20.0)),
     "another function": swapped(Softplus, LeakyReLU()),
     "another sum": swapped(Sum, Sum(1.001)),
-    "another factor": swapped(Affine, Affine(lambda x: (1.501, 0.0))),
-    "another constant": swapped(Affine, Affine(lambda x: (1.5, 1e-3))),
+    "another factor": swapped(Scaling, Scaling(lambda x: (1.501, 0.0))),
+    "another constant": swapped(Scaling, Scaling(lambda x: (1.5, 1e-3))),
     "another window": swapped(AveragePool, AveragePool(((2, 2), (2, 2), (0, 0), False, True, 3))),
-    "another shape": swapped(AveragePool, Mean((2, 3), keep=True)),
+    "another shape": swapped(AveragePool, MeanPiece((2, 3), keep=True)),
 }
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from attribound.networks.structured import UnstructuredError, trace
-from attribound.networks.structured.linear import Affine, Convolution, Mean, Weights
+from attribound.networks.structured.linear import ConvolutionPiece, LayerWeights, MeanPiece, Scaling
 
 
 class Reads(nn.Module):
@@ -48,9 +48,9 @@ def test_a_norm_over_the_middle_dimension_is_not_folded() -> None:
 
 
 def test_a_convolution_wants_a_batch() -> None:
-    weights = Weights(torch.rand(2, 1, 3), None)
+    weights = LayerWeights(torch.rand(2, 1, 3), None)
     with pytest.raises(ValueError, match="no batch"):
-        Convolution(lambda: weights, (1,), (0,), (1,), 1).at(torch.rand(1, 5))
+        ConvolutionPiece(lambda: weights, (1,), (0,), (1,), 1).at(torch.rand(1, 5))
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
@@ -64,15 +64,15 @@ def test_few_channels_are_scattered_as_pytorch_would(stride, padding, dilation) 
     g = torch.rand_like(out)
     (expected,) = torch.autograd.grad(out, x, g)
     two = (stride,) * 2, (padding,) * 2, (dilation,) * 2
-    piece = Convolution(lambda: Weights(layer.weight.detach(), None), *two, 1)
+    piece = ConvolutionPiece(lambda: LayerWeights(layer.weight.detach(), None), *two, 1)
     _, here = piece.at(x.detach())
     torch.testing.assert_close(here.pull(g), expected)
 
 
 def test_pieces_refuse_what_mixes_examples() -> None:
     with pytest.raises(ValueError, match="a mean over examples"):
-        Mean((0,), keep=False).at(torch.rand(2, 3))
+        MeanPiece((0,), keep=False).at(torch.rand(2, 3))
     with pytest.raises(ValueError, match="change the shape"):
-        Affine(lambda x: (torch.rand(3), 0.0)).at(torch.rand(2, 1))
+        Scaling(lambda x: (torch.rand(3), 0.0)).at(torch.rand(2, 1))
     with pytest.raises(ValueError, match="differ between examples"):
-        Affine(lambda x: (torch.rand(2, 3), 0.0)).at(torch.rand(2, 3))
+        Scaling(lambda x: (torch.rand(2, 3), 0.0)).at(torch.rand(2, 3))

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.fx import Node
 
-from attribound.networks.structured.linear import Weights
+from attribound.networks.structured.linear import LayerWeights
 from attribound.networks.structured.network import UnstructuredError
 
 #: Stands for the number of examples among the sizes of a shape.
@@ -39,11 +39,11 @@ class Constants:
             return True
         return self._is_size(node)
 
-    def weights(self, weight: object, bias: object) -> Callable[[], Weights]:
+    def weights(self, weight: object, bias: object) -> Callable[[], LayerWeights]:
         """Weights of a layer, read when they are used."""
         of = self.tensor(weight)
         other = None if bias is None else self.tensor(bias)
-        return lambda: Weights(of(), None if other is None else other())
+        return lambda: LayerWeights(of(), None if other is None else other())
 
     def tensor(self, node: object) -> Callable[[], Tensor]:
         """A constant tensor, read when it is used."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from attribound.networks.structured.layout import laid_out
-from attribound.networks.structured.linear import Weights
+from attribound.networks.structured.linear import LayerWeights
 
 
 def scale_and_shift(norm: _BatchNorm) -> tuple[Tensor, Tensor]:
@@ -30,12 +30,12 @@ class Folded:
     written to in ways that their version counters do not see.
     """
 
-    def __init__(self, layer: Callable[[], Weights], norm: _BatchNorm) -> None:
+    def __init__(self, layer: Callable[[], LayerWeights], norm: _BatchNorm) -> None:
         self._layer, self._norm = layer, norm
         self._sources: list[Tensor] = []
-        self._made: Weights | None = None
+        self._made: LayerWeights | None = None
 
-    def __call__(self) -> Weights:
+    def __call__(self) -> LayerWeights:
         """The folded weights of the layer as it is now."""
         layer, norm = self._layer(), self._norm
         named = [layer.weight, layer.bias, norm.weight, norm.bias]
@@ -47,11 +47,11 @@ class Folded:
         return self._made
 
 
-def _fold(layer: Weights, norm: _BatchNorm) -> Weights:
+def _fold(layer: LayerWeights, norm: _BatchNorm) -> LayerWeights:
     scale, shift = scale_and_shift(norm)
     weight = layer.weight.detach() * scale.view(-1, *[1] * (layer.weight.dim() - 1))
     bias = shift if layer.bias is None else torch.addcmul(shift, layer.bias.detach(), scale)
-    return Weights(laid_out(weight), bias)
+    return LayerWeights(laid_out(weight), bias)
 
 
 def _equal(some: list[Tensor], others: list[Tensor]) -> bool:

@@ -44,7 +44,7 @@ class LinearPiece(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class LayerWeights:
     """Weight and bias of a convolution or a linear layer."""
 
     weight: Tensor
@@ -52,10 +52,10 @@ class Weights:
 
 
 @dataclass(frozen=True, eq=False)
-class Convolution(LinearPiece):
+class ConvolutionPiece(LinearPiece):
     """A convolution over one to three dimensions."""
 
-    weights: Callable[[], Weights]
+    weights: Callable[[], LayerWeights]
     stride: tuple[int, ...]
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
@@ -107,10 +107,10 @@ class Convolution(LinearPiece):
 
 
 @dataclass(frozen=True, eq=False)
-class Dense(LinearPiece):
+class DensePiece(LinearPiece):
     """A linear layer on the last dimension; ``normed`` with a batch norm folded in."""
 
-    weights: Callable[[], Weights]
+    weights: Callable[[], LayerWeights]
     normed: bool = False
 
     def at(self, x: Tensor) -> tuple[Tensor, LinearAt]:
@@ -124,7 +124,7 @@ class Dense(LinearPiece):
 
 
 @dataclass(frozen=True, eq=False)
-class Affine(LinearPiece):
+class Scaling(LinearPiece):
     """``scale * x + shift``, both of a shape that does not change that of an example."""
 
     constants: Callable[[Tensor], tuple[Tensor | float, Tensor | float]]
@@ -164,7 +164,7 @@ class AveragePool(LinearPiece):
 
 
 @dataclass(frozen=True, eq=False)
-class Mean(LinearPiece):
+class MeanPiece(LinearPiece):
     """The mean over some dimensions, not the first."""
 
     dims: tuple[int, ...]
@@ -211,7 +211,7 @@ class AdaptivePool(LinearPiece):
 
 
 @dataclass(frozen=True, eq=False)
-class Reshape(LinearPiece):
+class ReshapePiece(LinearPiece):
     """The numbers of each example in another shape, in the order of rows."""
 
     shape: Callable[[Tensor], tuple[int, ...]]

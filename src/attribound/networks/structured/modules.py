@@ -10,7 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from attribound.models.normalisation import Normalise
 from attribound.networks.structured.folding import Folded, scale_and_shift
-from attribound.networks.structured.linear import Affine, Convolution, Dense
+from attribound.networks.structured.linear import ConvolutionPiece, DensePiece, Scaling
 from attribound.networks.structured.network import UnstructuredError
 from attribound.networks.structured.operations import Piece, Reading, node_of
 
@@ -23,22 +23,22 @@ def read_module(model: nn.Module, node: Node) -> Reading:
     module = model.get_submodule(str(node.target))
     (x,) = node.args
     if isinstance(module, Normalise):
-        return Reading(Affine(lambda x: _normalising(module, x)), (node_of(x),))
+        return Reading(Scaling(lambda x: _normalising(module, x)), (node_of(x),))
     assert isinstance(module, _BatchNorm)
     if module.training or module.running_mean is None or module.running_var is None:
         raise UnstructuredError("a batch norm that mixes examples")
-    return Reading(Affine(lambda x: _norming(module, x)), (node_of(x),))
+    return Reading(Scaling(lambda x: _norming(module, x)), (node_of(x),))
 
 
 def folded(piece: Piece, node: Node, model: nn.Module) -> Piece | None:
     """``piece`` with the batch norm ``node`` after it; None if it is none, or can't be."""
-    if node.op != "call_module" or not isinstance(piece, (Convolution, Dense)):
+    if node.op != "call_module" or not isinstance(piece, (ConvolutionPiece, DensePiece)):
         return None
     module = model.get_submodule(str(node.target))
     if not isinstance(module, _BatchNorm):
         return None
     weights = Folded(piece.weights, module)
-    if isinstance(piece, Dense):
+    if isinstance(piece, DensePiece):
         return replace(piece, weights=weights, normed=True)
     return replace(piece, weights=weights)
 

@@ -26,7 +26,7 @@ class Sum:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class TracedStep:
     """A piece and the steps whose results it takes; step -1 is the input.
 
     Attributes:
@@ -50,7 +50,7 @@ class StructuredNetwork:
         tensors: weights and buffers, whose numbers may change between uses.
     """
 
-    steps: Sequence[Step]
+    steps: Sequence[TracedStep]
     unchanged: Callable[[], bool]
     tensors: Sequence[Tensor]
 
@@ -89,7 +89,7 @@ class LinearisedGradient:
         versions: tensors of the network that must not be written to any more.
     """
 
-    steps: Sequence[Step]
+    steps: Sequence[TracedStep]
     locals: Sequence[_Local]
     logits: Tensor
     gradient: Tensor
@@ -145,7 +145,7 @@ class LinearisedGradient:
         return wanted
 
 
-def _run(steps: Sequence[Step], x: Tensor) -> tuple[Tensor, list[_Local]]:
+def _run(steps: Sequence[TracedStep], x: Tensor) -> tuple[Tensor, list[_Local]]:
     """The logits, and each piece at what it was given."""
     values: dict[int, Tensor] = {-1: laid_out(x)}
     locals_: list[_Local] = []
@@ -206,7 +206,7 @@ class _Gradients:
 
 
 def _gradient(
-    steps: Sequence[Step], locals_: Sequence[_Local], seed: Tensor, x: Tensor, *, keep: bool
+    steps: Sequence[TracedStep], locals_: Sequence[_Local], seed: Tensor, x: Tensor, *, keep: bool
 ) -> Tensor:
     """From the logits back to ``x``."""
     gradients = _Gradients()
@@ -226,7 +226,7 @@ def _gradient(
 
 
 def _back(
-    steps: Sequence[Step], locals_: Sequence[_Local], tangents: list[Tensor | None], v: Tensor
+    steps: Sequence[TracedStep], locals_: Sequence[_Local], tangents: list[Tensor | None], v: Tensor
 ) -> Tensor:
     """The derivative of the gradient, from the last bend back to the input."""
     gradients = _Gradients()

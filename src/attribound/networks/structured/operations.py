@@ -16,13 +16,13 @@ from attribound.networks.structured import pointwise as pw
 from attribound.networks.structured.constants import BATCH, Constants
 from attribound.networks.structured.linear import (
     AdaptivePool,
-    Affine,
     AveragePool,
-    Convolution,
-    Dense,
+    ConvolutionPiece,
+    DensePiece,
     LinearPiece,
-    Mean,
-    Reshape,
+    MeanPiece,
+    ReshapePiece,
+    Scaling,
 )
 from attribound.networks.structured.network import Sum, UnstructuredError
 
@@ -82,14 +82,14 @@ def _conv(rank: int) -> Callable[..., Reading]:
         groups: int = 1,
     ) -> Reading:
         step, pad, gap = (_spread(size, rank) for size in (stride, padding, dilation))
-        piece = Convolution(constants.weights(weight, bias), step, pad, gap, groups)
+        piece = ConvolutionPiece(constants.weights(weight, bias), step, pad, gap, groups)
         return Reading(piece, (node_of(input),))
 
     return read
 
 
 def _linear(constants: Constants, input: Node, weight: Node, bias: Node | None = None) -> Reading:
-    return Reading(Dense(constants.weights(weight, bias)), (node_of(input),))
+    return Reading(DensePiece(constants.weights(weight, bias)), (node_of(input),))
 
 
 def _softplus(_: Constants, input: Node, beta: float = 1, threshold: float = 20) -> Reading:
@@ -165,7 +165,7 @@ def _pool(rank: int) -> Callable[..., Reading]:
 
 def _adaptive(_: Constants, input: Node, output_size: Any) -> Reading:
     if output_size in (1, (1, 1), [1, 1]):
-        return Reading(Mean((-2, -1), keep=True), (input,))
+        return Reading(MeanPiece((-2, -1), keep=True), (input,))
     given = output_size if isinstance(output_size, (list, tuple)) else (output_size,) * 2
 
     def size(x: Tensor) -> tuple[int, int]:
@@ -183,20 +183,22 @@ def _mean(
     if dim is None or other:
         raise UnstructuredError("a mean over everything")
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    return Reading(Mean(dims, keepdim), (input,))
+    return Reading(MeanPiece(dims, keepdim), (input,))
 
 
 def _flatten(_: Constants, input: Node, start_dim: int = 0, end_dim: int = -1) -> Reading:
     if start_dim < 1:
         raise UnstructuredError("a flattening of examples")
-    return Reading(Reshape(lambda x: tuple(x[:1].flatten(start_dim, end_dim).shape[1:])), (input,))
+    return Reading(
+        ReshapePiece(lambda x: tuple(x[:1].flatten(start_dim, end_dim).shape[1:])), (input,)
+    )
 
 
 def _reshape(constants: Constants, input: Node, *shape: Any) -> Reading:
     batch, *sizes = constants.sizes(shape)
     if (batch is not BATCH and batch != -1) or not all(type(size) is int for size in sizes):
         raise UnstructuredError("a shape that says how many examples there are")
-    return Reading(Reshape(lambda _: tuple(sizes)), (input,))  # type: ignore[arg-type]
+    return Reading(ReshapePiece(lambda _: tuple(sizes)), (input,))  # type: ignore[arg-type]
 
 
 def _add(sign: float) -> Callable[..., Reading]:
@@ -206,9 +208,9 @@ def _add(sign: float) -> Callable[..., Reading]:
             return Reading(Sum(factor), (a, b))
         if constants.depends(a):
             shift = constants.number_or_tensor(b)
-            return Reading(Affine(lambda _: (1.0, factor * shift())), (a,))
+            return Reading(Scaling(lambda _: (1.0, factor * shift())), (a,))
         shift = constants.number_or_tensor(a)
-        return Reading(Affine(lambda _: (factor, shift())), (node_of(b),))
+        return Reading(Scaling(lambda _: (factor, shift())), (node_of(b),))
 
     return read
 
@@ -218,14 +220,14 @@ def _multiply(constants: Constants, a: Any, b: Any) -> Reading:
         raise UnstructuredError("a product of two parts of the network")
     x, constant = (a, b) if constants.depends(a) else (b, a)
     scale = constants.number_or_tensor(constant)
-    return Reading(Affine(lambda _: (scale(), 0.0)), (node_of(x),))
+    return Reading(Scaling(lambda _: (scale(), 0.0)), (node_of(x),))
 
 
 def _divide(constants: Constants, a: Any, b: Any) -> Reading:
     if not constants.depends(a):
         raise UnstructuredError("a division by the input")
     scale = constants.number_or_tensor(b)
-    return Reading(Affine(lambda _: (1 / scale(), 0.0)), (node_of(a),))
+    return Reading(Scaling(lambda _: (1 / scale(), 0.0)), (node_of(a),))
 
 
 _FUNCTIONS: dict[Any, Callable[..., Reading]] = {

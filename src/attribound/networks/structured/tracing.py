@@ -13,9 +13,14 @@ from torch.fx.proxy import Proxy
 
 from attribound.networks.plain import global_hooks
 from attribound.networks.structured.constants import Constants
-from attribound.networks.structured.linear import Reshape
+from attribound.networks.structured.linear import ReshapePiece
 from attribound.networks.structured.modules import LEAVES, folded, read_module
-from attribound.networks.structured.network import Step, StructuredNetwork, Sum, UnstructuredError
+from attribound.networks.structured.network import (
+    StructuredNetwork,
+    Sum,
+    TracedStep,
+    UnstructuredError,
+)
 from attribound.networks.structured.operations import Piece, read
 from attribound.networks.structured.unchanged import Unchanged, readable, reads_surroundings
 
@@ -95,7 +100,7 @@ class _Tracer(Tracer):
         raise UnstructuredError(f"a branch on {obj}")
 
 
-def _steps(model: nn.Module, graph: Graph) -> list[Step]:
+def _steps(model: nn.Module, graph: Graph) -> list[TracedStep]:
     """The graph as steps, batch norms folded."""
     constants = Constants(model)
     place: dict[Node, int] = {}
@@ -119,7 +124,7 @@ def _steps(model: nn.Module, graph: Graph) -> list[Step]:
             place[node] = sources[0]
             own |= {node} if node.target == "clone" else set()
             continue
-        own |= set() if isinstance(reading.piece, Reshape) else {node}
+        own |= set() if isinstance(reading.piece, ReshapePiece) else {node}
         before = sources[0]
         both = None if before < 0 else folded(found[before][0], node, model)
         if both is not None and len(reading.takes[0].users) == 1:
@@ -140,7 +145,7 @@ def _refuse_written(written: Node | None, by: Node, own: set[Node]) -> None:
         raise UnstructuredError("written over")
 
 
-def _linked(found: list[tuple[Piece, tuple[int, ...]]]) -> list[Step]:
+def _linked(found: list[tuple[Piece, tuple[int, ...]]]) -> list[TracedStep]:
     """Steps that know who else takes their inputs."""
     takers: dict[int, list[int]] = {}
     for i, (_, inputs) in enumerate(found):
@@ -148,7 +153,7 @@ def _linked(found: list[tuple[Piece, tuple[int, ...]]]) -> list[Step]:
             takers.setdefault(source, []).append(i)
     takers.setdefault(len(found) - 1, []).append(len(found))  # the logits are kept
     return [
-        Step(
+        TracedStep(
             piece,
             inputs,
             tuple({source for source in inputs if max(takers[source]) == i}),
