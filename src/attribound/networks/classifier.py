@@ -22,7 +22,7 @@ from attribound.networks.probe import (
     probe_determinism,
     probe_separation,
 )
-from attribound.networks.structured import StructuredNetwork, Structures, UnstructuredError
+from attribound.networks.structured import Result, StructuredNetwork, Structures
 
 _STOCHASTIC = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 GIB = 2**30
@@ -110,16 +110,19 @@ class Classifier:
         """The label of each example: as given, else the predicted class."""
         self._check_mode()
         with torch.no_grad():
-            logits = self._finite(self.logits(x))
-        return logits.argmax(1) if target is None else check_targets(target, x, logits.shape[1])
+            if target is None:
+                return self._finite(self.logits(x)).argmax(1)
+            # Not above: another rounding may decide near ties.
+            logits = self._structured(x, lambda network: network.logits(x))
+            logits = self._finite(self.logits(x) if logits is None else logits)
+        return check_targets(target, x, logits.shape[1])
 
     def gradient(self, x: Tensor, target: Tensor, *, create_graph: bool = False) -> Tensor:
         """Gradient of the target's logit at each example; ``x`` must require gradients."""
-        if not create_graph and (network := self._structure(x)) is not None:
-            try:
-                return network.gradient(x, target)
-            except UnstructuredError:
-                self._structures.refuse(x)
+        if not create_graph:
+            made = self._structured(x, lambda network: network.gradient(x, target))
+            if made is not None:
+                return made
         with torch.enable_grad():
             with FastDerivatives():
                 logits = self.logits(x)
@@ -131,27 +134,22 @@ class Classifier:
 
         A product takes one vector for every point, or several: ``(blocks * points, *features)``.
         """
-        network = self._structure(points)
-        if network is not None:
-            try:
-                made = network.linearise(points, target)
-            except UnstructuredError:
-                self._structures.refuse(points)
-            else:
-                return made.gradient, made.product
+        made = self._structured(points, lambda network: network.linearise(points, target))
+        if made is not None:
+            return made.gradient, made.product
         return self._by_autograd(points, target)
 
     def is_structured(self, x: Tensor) -> bool:
         """Whether inputs like ``x`` are differentiated without autograd."""
-        return self._structure(x) is not None
+        return self._structured(x, lambda _: True) or False
 
     def _by_autograd(self, points: Tensor, target: Tensor) -> tuple[Tensor, Product]:
         point = points.detach().requires_grad_()
         gradient = self.gradient(point, target, create_graph=True)
         return gradient.detach(), second_derivative(gradient, point)
 
-    def _structure(self, x: Tensor) -> StructuredNetwork | None:
-        return self._structures.at(x) if self.structured else None
+    def _structured(self, x: Tensor, work: Callable[[StructuredNetwork], Result]) -> Result | None:
+        return self._structures.use(x, work) if self.structured else None
 
     def check(self, x: Tensor, *, smooth: bool) -> None:
         """Refuse a model that cannot be used on ``x``; ``smooth`` asks for second derivatives."""
@@ -170,13 +168,13 @@ class Classifier:
 
     def graph_bytes(self, x: Tensor) -> int:
         """Bytes that products with the Hessian of one example keep, measured."""
-        network = self._structure(x)
-        key = (x.shape[1:], x.dtype, x.device, network is None)
+        one = x[:1].detach().clone().requires_grad_()
+        target = torch.zeros(1, dtype=torch.long, device=x.device)
+        key = (x.shape[1:], x.dtype, x.device, self.is_structured(x))
         if key not in self._graph_bytes:
-            one = x[:1].detach().clone().requires_grad_()
-            target = torch.zeros(1, dtype=torch.long, device=x.device)
-            if network is not None:
-                self._graph_bytes[key] = network.linearise(one, target).held
+            made = self._structured(one, lambda network: network.linearise(one, target))
+            if made is not None:
+                self._graph_bytes[key] = made.held
             else:
                 with saved_bytes(self.model) as held:
                     self.gradient(one, target, create_graph=True)

@@ -246,8 +246,8 @@ BROKEN = {
 class BentWrongly(Tanh):
     """tanh whose gradient is right and whose second derivative is not."""
 
-    def at(self, z: Tensor):
-        value, here = super().at(z)
+    def at(self, z: Tensor, *, owned: bool):
+        value, here = super().at(z, owned=owned)
         here._scale = -2.01
         return value, here
 
@@ -255,8 +255,8 @@ class BentWrongly(Tanh):
 class SteepWrongly(Tanh):
     """tanh whose value is right and whose gradient is not."""
 
-    def at(self, z: Tensor):
-        value, here = super().at(z)
+    def at(self, z: Tensor, *, owned: bool):
+        value, here = super().at(z, owned=owned)
         here.slope *= 1.001
         return value, here
 
@@ -293,7 +293,7 @@ def test_logits_that_are_not_finite_are_no_agreement() -> None:
 
 def test_what_fits_the_first_input_only_falls_back_later(monkeypatch) -> None:
     model, x = residual()
-    for act in ("gradient", "linearise"):
+    for act in ("gradient", "linearise", "logits"):
         classifier = ab.Classifier(model)
         assert classifier.is_structured(x)
 
@@ -302,8 +302,22 @@ def test_what_fits_the_first_input_only_falls_back_later(monkeypatch) -> None:
 
         with monkeypatch.context() as patch:
             patch.setattr(StructuredNetwork, act, fail)
+            assert (classifier.targets(x, 1) == 1).all()
             right(classifier, x)
         assert not classifier.is_structured(x)
+
+
+def test_labels_that_are_given_are_checked_as_autograd_would() -> None:
+    model, x = residual()
+    for classifier in (ab.Classifier(model), ab.Classifier(model, structured=False)):
+        with pytest.raises(ab.InputError, match="labels from 0 to 2"):
+            classifier.targets(x, 3)
+        with torch.no_grad():
+            model.head.bias[0] = torch.inf
+        with pytest.raises(ab.ModelError, match="expected finite logits"):
+            classifier.targets(x, 1)
+        with torch.no_grad():
+            model.head.bias[0] = 0.0
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c))])

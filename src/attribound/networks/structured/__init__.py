@@ -1,6 +1,6 @@
 """A user's network as linear pieces and pointwise functions, differentiated without autograd."""
 
-from attribound.networks.structured.choosing import Structures
+from attribound.networks.structured.choosing import Result, Structures
 from attribound.networks.structured.network import (
     LinearisedGradient,
     StructuredNetwork,
@@ -8,4 +8,11 @@ from attribound.networks.structured.network import (
 )
 from attribound.networks.structured.tracing import trace
 
-__all__ = ["LinearisedGradient", "StructuredNetwork", "Structures", "UnstructuredError", "trace"]
+__all__ = [
+    "LinearisedGradient",
+    "Result",
+    "StructuredNetwork",
+    "Structures",
+    "UnstructuredError",
+    "trace",
+]

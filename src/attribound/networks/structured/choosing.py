@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from attribound.networks.probe import probe_inputs
 from attribound.networks.structured.comparing import Linearise, agrees
-from attribound.networks.structured.network import StructuredNetwork
+from attribound.networks.structured.network import StructuredNetwork, UnstructuredError
 from attribound.networks.structured.tracing import trace
 
 #: Modules that change more often than this are left to autograd.
 _TRACES = 3
+
+
+Result = TypeVar("Result")
 
 
 class Structures:
@@ -54,9 +57,19 @@ class Structures:
             self._agrees[key] = agrees(self._network, points, self._logits, self._linearise)
         return self._network if self._agrees[key] else None
 
-    def refuse(self, x: Tensor) -> None:
-        """Leave inputs like ``x`` to autograd from now on."""
-        self._agrees[x.shape[1:], x.dtype, x.device] = False
+    def use(self, x: Tensor, work: Callable[[StructuredNetwork], Result]) -> Result | None:
+        """``work`` with the structure; None where autograd has to do.
+
+        Inputs that it turns out not to fit are left to autograd from then on.
+        """
+        network = self.at(x)
+        if network is None:
+            return None
+        try:
+            return work(network)
+        except UnstructuredError:
+            self._agrees[x.shape[1:], x.dtype, x.device] = False
+            return None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what was traced: it is traced again where it is needed."""

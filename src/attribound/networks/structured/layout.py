@@ -27,15 +27,6 @@ def room_like(shape: torch.Size, like: Tensor) -> Tensor:
     return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)
 
 
-def flat(x: Tensor) -> Tensor | None:
-    """All numbers of ``x`` in the order in which they lie in memory; None if they have gaps."""
-    if x.is_contiguous():
-        return x.view(-1)
-    if x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
-        return x.permute(0, 2, 3, 1).view(-1)
-    return None
-
-
 def rowwise(many: Tensor, few: Tensor) -> Tensor:
     """``many`` rows seen as blocks of as many rows as ``few`` has, to be multiplied with them."""
     return many if len(many) == len(few) else many.view(-1, *few.shape)

@@ -148,6 +148,7 @@ class LinearisedGradient:
 def _run(steps: Sequence[TracedStep], x: Tensor) -> tuple[Tensor, list[_Local]]:
     """The logits, and each piece at what it was given."""
     values: dict[int, Tensor] = {-1: laid_out(x)}
+    owned = {-1: False}
     locals_: list[_Local] = []
     with torch.no_grad():
         for i, step in enumerate(steps):
@@ -157,12 +158,19 @@ def _run(steps: Sequence[TracedStep], x: Tensor) -> tuple[Tensor, list[_Local]]:
                 if z.shape != other.shape:
                     raise UnstructuredError("a sum of different shapes")
                 values[i] = torch.add(z, other, alpha=step.piece.factor)
+                owned[i] = True
                 locals_.append(step.piece)
+            elif isinstance(step.piece, Pointwise):
+                mine = step.alone and owned[step.inputs[0]]
+                values[i], at = step.piece.at(z, owned=mine)
+                owned[i] = False  # slopes and curvatures may be made of it
+                locals_.append(at)
             else:
                 try:
                     values[i], local = step.piece.at(z)
                 except (ValueError, RuntimeError) as error:
                     raise UnstructuredError(str(error)) from error
+                owned[i] = local.fresh
                 locals_.append(local)
             for gone in step.last:
                 del values[gone]

@@ -91,8 +91,8 @@ class Pointwise(ABC):
     """A function of each number; a frozen value."""
 
     @abstractmethod
-    def at(self, z: Tensor) -> tuple[Tensor, PointwiseAt]:
-        """Its value at ``z``, and how it acts on what is near."""
+    def at(self, z: Tensor, *, owned: bool) -> tuple[Tensor, PointwiseAt]:
+        """Its value at ``z``, and how it acts on what is near; ``z`` may be written over."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class Softplus(Pointwise):
     beta: float
     threshold: float
 
-    def at(self, z: Tensor) -> tuple[Tensor, PointwiseAt]:
-        value, slope = softplus_and_slope(z, self.beta, self.threshold)
+    def at(self, z: Tensor, *, owned: bool) -> tuple[Tensor, PointwiseAt]:
+        value, slope = softplus_and_slope(z, self.beta, self.threshold, owned=owned)
         return value, PointwiseAt(slope, lambda g, before: g.sub_(before), scale=self.beta)
 
 
@@ -111,7 +111,7 @@ class Softplus(Pointwise):
 class Tanh(Pointwise):
     """The slope is 1 - a^2 of the value a; its own over it, -2 a."""
 
-    def at(self, z: Tensor) -> tuple[Tensor, PointwiseAt]:
+    def at(self, z: Tensor, *, owned: bool) -> tuple[Tensor, PointwiseAt]:  # noqa: ARG002
         value = torch.tanh(z)
         slope = torch.addcmul(
             torch.ones((), dtype=z.dtype, device=z.device), value, value, value=-1
@@ -123,7 +123,7 @@ class Tanh(Pointwise):
 class Sigmoid(Pointwise):
     """The slope is a (1 - a) of the value a; its own over it, 1 - 2 a."""
 
-    def at(self, z: Tensor) -> tuple[Tensor, PointwiseAt]:
+    def at(self, z: Tensor, *, owned: bool) -> tuple[Tensor, PointwiseAt]:  # noqa: ARG002
         value = torch.sigmoid(z)
         slope = torch.addcmul(value, value, value, value=-1)
         return value, PointwiseAt(slope, lambda g, _: g.mul_(1 - 2 * value))
@@ -133,7 +133,7 @@ class Sigmoid(Pointwise):
 class SiLU(Pointwise):
     """z s with s = sigmoid(z)."""
 
-    def at(self, z: Tensor) -> tuple[Tensor, PointwiseAt]:
+    def at(self, z: Tensor, *, owned: bool) -> tuple[Tensor, PointwiseAt]:  # noqa: ARG002
         s = torch.sigmoid(z)
         steep = s * (1 - s)
         bend = steep * (2 + z * (1 - 2 * s))
@@ -146,7 +146,7 @@ class SiLU(Pointwise):
 class GELU(Pointwise):
     """z Phi(z) of the normal distribution, exact."""
 
-    def at(self, z: Tensor) -> tuple[Tensor, PointwiseAt]:
+    def at(self, z: Tensor, *, owned: bool) -> tuple[Tensor, PointwiseAt]:  # noqa: ARG002
         below = torch.special.ndtr(z)
         density = torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)
         bend = density * (2 - z * z)
@@ -161,7 +161,7 @@ class LeakyReLU(Pointwise):
 
     negative: float = 0.0
 
-    def at(self, z: Tensor) -> tuple[Tensor, PointwiseAt]:
+    def at(self, z: Tensor, *, owned: bool) -> tuple[Tensor, PointwiseAt]:  # noqa: ARG002
         one = torch.ones((), dtype=z.dtype, device=z.device)
         slope = torch.where(z > 0, one, self.negative)
         return z * slope, PointwiseAt(slope, None)
