@@ -121,8 +121,10 @@ class SearchAttack(Attack):
         labels = attribution.targets(x, target)
         deltas: list[list[Tensor]] = [[] for _ in seeds]
         spent = [0 for _ in seeds]
+        maps: list[Tensor] = []
         for part, rows in attribution.groups(x):
             clean = part(x[rows], labels[rows])
+            maps.append(clean)
             if search.needs_jacobian and rows.start == 0:
                 part.check(x[rows], smooth=True)
             problem = Problem(part, x[rows], labels[rows], clean)
@@ -135,7 +137,9 @@ class SearchAttack(Attack):
                     deltas[i].append(torch.zeros_like(x[rows.stop :]))
             if interrupted:
                 break
-        trials = judge_all(attribution, x, [torch.cat(each) for each in deltas], labels, spent)
+        whole = None if interrupted else torch.cat(maps)
+        found_by = [torch.cat(each) for each in deltas]
+        trials = judge_all(attribution, x, found_by, labels, spent, clean=whole)
         if interrupted:
             raise Interrupted(trials[0] if times == 1 else furthest(trials))
         return trials
@@ -283,9 +287,11 @@ def judge_all(
     deltas: Sequence[Tensor],
     labels: Tensor,
     evaluations: Sequence[int],
+    *,
+    clean: Tensor | None = None,
 ) -> list[Attacked]:
-    """:func:`judge` several perturbations of each example."""
-    before = attribution(x, labels)
+    """:func:`judge` several perturbations of each example, whose maps are ``clean`` if known."""
+    before = attribution(x, labels) if clean is None else clean
     classifier = attribution.classifier
     prediction = None if classifier is None else classifier.predict(x)
     judged = []
