@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from statistics import median
+from typing import Any
 
+import foolbox
 from captum.metrics import sensitivity_max
 from torch import Tensor
 
 import attribound as ab
 import fashion
-from attribound.attacks import IFIA, PGD, AttributionAscent, RandomPerturbation
+from attribound.attacks import IFIA, PGD, Attack, AttributionAscent, RandomPerturbation
 from attribound.basics.tables import render
 from attribound.basics.tensors import norm
 
@@ -105,7 +107,66 @@ def ifia_step() -> None:
     print(f"\ntime of one IFIA step / one raw gradient of the attribution: {median(ratios):.2f}")
 
 
+def foolbox_pgd() -> None:
+    """CPU time of Foolbox's PGD-20, whole call / ours, which judges the maps, too.
+
+    With weights that want gradients, as models come, and with frozen ones.
+    """
+    x, labels = (part[:IMAGES] for part in fashion.images("t10k"))
+    ball = ab.L2Ball(0.5, low=0, high=1)
+    rows = []
+    for frozen in (False, True):
+        model = fashion.network("at")
+        model.requires_grad_(not frozen)
+        attribution, ours = ab.Saliency(model), PGD()
+        theirs = foolbox.attacks.L2PGD(rel_stepsize=2.5 / 20, steps=20)
+        wrapped = foolbox.PyTorchModel(model, bounds=(0, 1))
+
+        def by_us(attribution: ab.Attribution = attribution, ours: PGD = ours) -> None:
+            ours(attribution, x, ball, labels)
+
+        def by_them(theirs: Any = theirs, wrapped: Any = wrapped) -> None:
+            theirs(wrapped, x, labels, epsilons=[ball.epsilon])
+
+        by_us(), by_them()
+        ratios = [processor_seconds(by_them) / processor_seconds(by_us) for _ in range(9)]
+        rows.append(["frozen" if frozen else "as they come", median(ratios), ">= 1"])
+    title = f"PGD-20, l2, {IMAGES} images of Fashion-MNIST, whole call: time of Foolbox / ours"
+    print(render(title, ["weights", "ratio", "goal"], rows), flush=True)
+
+
+def repeats_at_once() -> None:
+    """CPU time of the repeats of an attack one after the other / as rows of one batch."""
+    x = fashion.images("t10k")[0][:2]
+    attribution = ab.IntegratedGradients(fashion.network("at"), steps=STEPS)
+    ball, rows = ab.LinfBall(0.05, low=0, high=1), []
+    for name, attack in {"IFIA, 10 steps": IFIA(steps=10), "PGD-20": PGD()}.items():
+
+        def one_by_one(attack: Attack = attack) -> list[Tensor]:
+            return [attack.seeded(i)(attribution, x, ball).delta for i in range(20)]
+
+        def at_once(attack: Attack = attack) -> list[Tensor]:
+            return [trial.delta for trial in attack.repeat(20)(attribution, x, ball).trials]
+
+        apart = max(
+            float((a - b).abs().max()) for a, b in zip(one_by_one(), at_once(), strict=True)
+        )
+        ratios = [processor_seconds(one_by_one) / processor_seconds(at_once) for _ in range(3)]
+        rows.append([name, median(ratios), apart])
+    title = f"20 repeats, {len(x)} images, IG of {STEPS} steps: one after the other / in one batch"
+    print(render(title, ["attack", "ratio", "perturbations apart"], rows), flush=True)
+
+
+def processor_seconds(work: Callable[[], object]) -> float:
+    """CPU time of one call."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
 if __name__ == "__main__":
+    foolbox_pgd()
+    repeats_at_once()
     for each in fashion.NETWORKS:
         budgets(each)
     ifia_step()

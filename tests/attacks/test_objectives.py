@@ -88,3 +88,28 @@ def test_predictions_need_a_classifier() -> None:
     attribution = ab.FunctionAttribution(lambda x, target: x**2)
     with pytest.raises(ab.InputError, match="one that knows its classifier"):
         ab.attacks.PGD(steps=1)(attribution, torch.rand(2, 3).double(), ab.L2Ball(1), target=0)
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "kl", "margin"])
+def test_losses_climb_alike_with_and_without_autograd(name) -> None:
+    model, x = cases.image()
+    target = model(x).argmax(1)
+    found = []
+    for structured in (True, False):
+        attribution = ab.Saliency(ab.Classifier(model, structured=structured))
+        assert attribution.classifier.is_structured(x) is structured
+        task = Problem(attribution, x, target, x)
+        found.append(PredictionLoss(name).evaluate(task, x + 0.1, slope=True))
+    torch.testing.assert_close(found[0].score, found[1].score, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(found[0].slope, found[1].slope, rtol=1e-10, atol=1e-12)
+
+
+def test_rows_of_a_problem_know_their_own_logits_and_baselines() -> None:
+    model, x = cases.image()
+    target, baseline = model(x).argmax(1), 0.1 * torch.rand_like(x)
+    attribution = ab.IntegratedGradients(model, 3, baseline)
+    task = Problem(attribution, x, target, attribution(x, target))
+    rows = torch.tensor([2, 0, 2])
+    part = task.rows(rows)
+    torch.testing.assert_close(part.clean_logits, model(x)[rows].detach())
+    torch.testing.assert_close(part.attribution(part.x, part.target), part.clean)

@@ -133,11 +133,16 @@ class PredictionLoss(Objective):
     def evaluate(self, problem: Problem, points: Tensor, *, slope: bool) -> Evaluation:
         """The loss and its gradient."""
         clean = problem.clean_logits if self.name == "kl" else problem.x
-        with torch.set_grad_enabled(slope):
-            leaf = points.detach().requires_grad_(slope)
-            score = LOSSES[self.name](problem.classifier.logits(leaf), clean, problem.target)
-        steep = torch.autograd.grad(score.sum(), leaf)[0] if slope else None
-        return Evaluation(score.detach(), steep, score.detach())
+
+        def loss(logits: Tensor) -> Tensor:
+            return LOSSES[self.name](logits, clean, problem.target)
+
+        if slope:
+            score, steep = problem.classifier.loss_slope(points, loss)
+            return Evaluation(score, steep, score)
+        with torch.no_grad():
+            score = loss(problem.classifier.logits(points))
+        return Evaluation(score, None, score)
 
 
 class MapObjective(Objective):

@@ -129,6 +129,16 @@ class Classifier:
             score = logits.gather(1, target.unsqueeze(1)).sum()
             return differentiate(score, x, create_graph=create_graph)
 
+    def loss_slope(self, points: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        """A loss ``(batch,)`` of the logits at ``points``, and its gradient there."""
+        made = self._structured(points, lambda network: network.loss_slope(points, loss))
+        if made is not None:
+            return made
+        with torch.enable_grad():
+            leaf = points.detach().requires_grad_()
+            score = loss(self.logits(leaf))
+            return score.detach(), differentiate(score.sum(), leaf)
+
     def linearise(self, points: Tensor, target: Tensor) -> tuple[Tensor, Product]:
         """Gradients of the targets' logits, and products with the Hessians, at ``points``.
 

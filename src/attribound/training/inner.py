@@ -12,7 +12,7 @@ from attribound.attacks.engine import Search
 from attribound.attacks.objectives import Objective as Climbed
 from attribound.attacks.objectives import Problem
 from attribound.attacks.steps import Ascend, InBall, Start
-from attribound.attributions import Saliency
+from attribound.attributions import Classifier, Saliency
 from attribound.basics.numbers import check_count, check_positive
 from attribound.networks.frozen import frozen
 from attribound.networks.modes import eval_mode
@@ -51,7 +51,9 @@ class Adversarial(TrainingObjective):
         x = step.x.detach()
         with eval_mode(step.model), frozen(step.model):
             # No attribution is asked for; the problem wants one that knows the classifier.
-            problem = Problem(Saliency(step.model), x, step.y, clean=x.new_empty(0))
+            # Weights move after every step: to trace the network would cost more than it saves.
+            plain = Saliency(Classifier(step.model, structured=False))
+            problem = Problem(plain, x, step.y, clean=x.new_empty(0))
             search = Search(
                 self.climbed(step), Ascend(self.step_size), (self.start,), "last", self.steps
             )

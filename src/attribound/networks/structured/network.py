@@ -64,6 +64,17 @@ class StructuredNetwork:
             logits, locals_ = _run(self.steps, x)
             return _gradient(self.steps, locals_, _seed(logits, target), x, keep=False)
 
+    def loss_slope(self, x: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        """A loss ``(batch,)`` of the logits, and its gradient ``(batch, *features)``."""
+        with torch.no_grad():
+            logits, locals_ = _run(self.steps, x)
+        with torch.enable_grad():
+            leaf = logits.detach().requires_grad_()
+            score = loss(leaf)
+            (seed,) = torch.autograd.grad(score.sum(), leaf)
+        with torch.no_grad():
+            return score.detach(), _gradient(self.steps, locals_, seed, x, keep=False)
+
     def linearise(self, x: Tensor, target: Tensor) -> LinearisedGradient:
         """The same, with what its derivative along any number of vectors needs."""
         with torch.no_grad():
