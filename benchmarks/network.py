@@ -119,9 +119,11 @@ def main() -> None:
         smoothed.run(smoothed.stored(given.folder / smoothed.TABLE.name), smoothed.Smoothing())
         lock.release()
     averaged = smoothed.stored(given.folder / smoothed.TABLE.name)
-    text = f"{told(stored(given.folder), settings)}\n\n{smoothed_told(averaged)}"
-    given.text.write_text(text + "\n")
-    print(text)
+    texts = {given.text: told(stored(given.folder), settings)}
+    texts[given.text.with_name("smoothed.txt")] = smoothed_told(averaged)
+    for path, text in texts.items():
+        path.write_text(text + "\n")
+        print(text)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ MEASURED = {
     "benchmarks.md": ("core", "structured", "attacks", "training", "runner", "startup"),
     "bounds.md": ("bounds", "deeper"),
     "network.md": ("network",),
+    "smoothed.md": ("smoothed",),
 }
 
 

@@ -107,6 +107,13 @@ PAGES = {
         "calibration samples: expected 19 or more for alpha=0.05",
         "attribution: expected {'kind': 'ig'",
     ],
+    "smoothed": [
+        "the averaged map of your network",
+        "certified (smoothed)",
+        "Largest l2 radius with degrees <= 15 for the averaged map of your network",
+        "What stays in the averaged map of your network",
+        "'subject': 'averaged'",
+    ],
     "models": ["same logits: True", "relu in 'act1' (ReLU)", "SmoothResNet18"],
     "data": [
         "examples of shape (1, 8, 8), 10 classes",

@@ -8,6 +8,7 @@ import torch
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
+import attribound as ab
 from attribound.attributions import FunctionAttribution
 from attribound.attributions.noise import Noise
 from attribound.bounding.smoothed.confidence import share_between
@@ -80,6 +81,55 @@ class TestVotes:
             found = Votes.counted(generator.binomial(200, shares).astype(float), 200, 2, 0.05)
             missed += bool(((found.lower > shares) | (found.upper < shares)).any())
         assert missed <= binom.ppf(0.999, 1000, 0.05)
+
+
+class TestOfTheMethod:
+    def attribution(self) -> tuple[ab.Attribution, torch.Tensor]:
+        """Four scores: large and negative, two alike, and one that is noise."""
+
+        def explain(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+            fixed = torch.tensor([-2.0, 1.0, 1.0]).expand(len(x), 3)
+            return torch.cat([fixed, x[:, :1] - 0.5], 1).view(-1, 2, 2)
+
+        return ab.FunctionAttribution(explain), torch.full((2, 3), 0.5)
+
+    def test_what_stays(self) -> None:
+        explained, x = self.attribution()
+        method = ab.Smoothed(draws=4000, k=1)
+        mask = torch.tensor([[True, True], [False, False]])
+        found = method.reasons(
+            explained, x, ab.L2Ball(0.05), 0, pairs=[(0, 1), (1, 2), (0, 3)], regions=[mask]
+        )
+        assert found.k == 1
+        assert found.inside.tolist() == [[[True, False], [False, False]]] * 2
+        assert (found.outside == ~found.inside).all()
+        assert found.overlap.tolist() == [1, 1]
+        assert found.signs.tolist() == [[[-1.0, 1.0], [1.0, 0.0]]] * 2
+        assert found.pairs.tolist() == [[True, False, True]] * 2
+        assert found.regions.tolist() == [[True]] * 2
+        assert "What stays in the averaged map of your network" in repr(found)
+
+    def test_far_away_nothing_does(self) -> None:
+        explained, x = self.attribution()
+        found = ab.Smoothed(draws=400, k=1).reasons(explained, x, ab.L2Ball(2.0), 0)
+        assert not found.inside.any()
+        assert not found.signs.any()
+        assert found.overlap.tolist() == [0, 0]
+
+    def test_without_signs_the_draws_are_made_once(self) -> None:
+        explained, x = self.attribution()
+        found = ab.Smoothed(draws=400, k=1).reasons(explained, x, ab.L2Ball(0.05), 0, signs=False)
+        assert found.signs is None
+        assert found.pairs.shape == (2, 0)
+        assert "?" in repr(found)
+
+    @pytest.mark.parametrize(
+        "wrong", [{"pairs": [(0, 4)]}, {"pairs": [(1, 1)]}, {"regions": [torch.ones(3)]}]
+    )
+    def test_places_that_there_are_not(self, wrong: dict[str, object]) -> None:
+        explained, x = self.attribution()
+        with pytest.raises(ab.InputError, match="two places from 0 to 3, masks of 4 scores"):
+            ab.Smoothed(draws=100).reasons(explained, x, ab.L2Ball(0.05), 0, **wrong)
 
 
 class TestDirections:

@@ -20,6 +20,7 @@ class ExampleAverage:
 
     Attributes:
         average: what is known.
+        pilot: the mean of the first batch.
         shape: of the map.
         similarity: cosine of the averaged map and the map at x.
         label_share: share of the first batch with the prediction at x; None without a classifier.
@@ -30,6 +31,7 @@ class ExampleAverage:
     """
 
     average: KnownAverage
+    pilot: Array
     shape: torch.Size
     similarity: float
     label_share: float | None
@@ -66,6 +68,7 @@ def average(
     found = known(pilot, second.summary(), alpha)
     return ExampleAverage(
         average=found,
+        pilot=pilot.centre,
         shape=here.shape[1:],
         similarity=_cosine(found.shown, at_x),
         label_share=None if label is None else same / first,

@@ -16,14 +16,21 @@ from attribound.attacks import Attack, AveragedAscent
 from attribound.attributions import Attribution
 from attribound.attributions.averaged import Averaged
 from attribound.attributions.noise import Noise, NoiseKind, Normaliser
-from attribound.balls import Ball, enclosure
+from attribound.balls import Ball, check_ball, enclosure
 from attribound.basics.errors import InputError
 from attribound.bounding.method import Method, Question
 from attribound.bounding.smoothed.averaging import ExampleAverage, average
 from attribound.bounding.smoothed.drawing import Source
 from attribound.bounding.smoothed.reach import Reach, reach
+from attribound.bounding.smoothed.reasons import (
+    Asked,
+    AveragedReasons,
+    Pair,
+    example_reasons,
+)
 from attribound.bounding.smoothed.stating import reservations, stated
 from attribound.bounding.smoothed.turning import Form, Turning
+from attribound.networks.inputs import Target, check_inputs
 from attribound.results import Bound, Claim, MaxEpsilon, Moves, averaged_title, join, register_claim
 from attribound.values import NO_SETTING
 
@@ -135,6 +142,58 @@ class Smoothed(Method):
             source=tuple(source),
             status=tuple(status),
             subject=averaged_title(question.attribution.subject),
+        )
+
+    def reasons(  # noqa: PLR0913 - the names users type
+        self,
+        attribution: Attribution,
+        x: Tensor,
+        ball: Ball,
+        target: Target = None,
+        *,
+        signs: bool = True,
+        pairs: Sequence[Pair] = (),
+        regions: Sequence[Tensor] = (),
+    ) -> AveragedReasons:
+        """What of the averaged map stays at every perturbation in the ball; see its attributes.
+
+        Signs, pairs and regions cost the draws once more. Single scores of large images are out
+        of reach: they are small beside the range that a map may have.
+
+        Args:
+            attribution: g.
+            x: inputs ``(batch, *features)``.
+            ball: the perturbations.
+            target: labels to explain; default: the predicted class.
+            signs: ask for the sign of every score.
+            pairs: places (i, j) in the flattened map: does |h_i| stay above |h_j|?
+            regions: masks of the shape of one map: do its scores stay on their side of zero?
+        """
+        x = check_inputs(x)
+        check_ball(ball, x)
+        question = Question(attribution, x, ball, attribution.targets(x, target))
+        asked = Asked(signs, pairs, regions)
+        found, shape = [], torch.Size()
+        for row, ((example, to),) in self.examples([question]):
+            source, shape = self.source(question, row, to), example.shape
+            normaliser = self.normaliser, self.k
+            found.append(example_reasons(source, example, to, asked, normaliser))
+            k = example.votes.k
+
+        def maps(name: str) -> Tensor:
+            return torch.stack([getattr(each, name) for each in found]).view(len(x), *shape)
+
+        return AveragedReasons(
+            ball=ball,
+            k=k,
+            inside=maps("inside"),
+            outside=maps("outside"),
+            overlap=torch.tensor([each.overlap for each in found]),
+            signs=maps("signs") if signs else None,
+            pairs=torch.tensor([each.pairs for each in found], dtype=torch.bool),
+            regions=torch.tensor([each.regions for each in found], dtype=torch.bool),
+            subject=averaged_title(attribution.subject),
+            alpha=self.alpha,
         )
 
     def examples(
