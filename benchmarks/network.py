@@ -23,6 +23,8 @@ from attribound.values import changed
 from claims.running import computed, options
 from claims.store import COPIED, RESULTS, Stored
 from relu import smoothed, smoothed_report
+from relu import certificates
+from relu.certified_report import certificates_report
 from relu.measure import described, measure
 from relu.networks import NETWORKS
 from relu.plan import Block, Settings, plan
@@ -88,7 +90,8 @@ def told(table: Stored, settings: Settings) -> str:
     left, blocks = len(missing(table, settings)), len([*plan(settings)])
     if left:
         notes.append(f"{left} of {blocks} blocks are not measured yet: this is about the rest.")
-    return "\n\n".join([*notes, report(wanted(table, settings))])
+    own = certificates_report(certificates.stored(table.path.parent).rows)
+    return "\n\n".join([*notes, report(wanted(table, settings)), own])
 
 
 def smoothed_told(table: Stored) -> str:
@@ -115,6 +118,7 @@ def main() -> None:
     if not given.report:
         given.folder.mkdir(parents=True, exist_ok=True)
         lock = Lock(given.folder)
+        certificates.run(given.folder, settings.mlp, settings.cnn)
         run(stored(given.folder), settings, given.jobs)
         smoothed.run(smoothed.stored(given.folder / smoothed.TABLE.name), smoothed.Smoothing())
         lock.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import Any, cast
 
 from torch import Tensor
@@ -37,7 +38,9 @@ def bound_records(
 ) -> list[list[Fields]]:
     """The bounds of each sample, a record a claim.
 
-    ``of_values`` is asked where a method needs no slopes; default: ``question``, too.
+    ``of_values`` is about the network itself where ``question`` is about a smooth copy of it. It
+    is asked where a method needs no slopes, and first where one can speak of kinks; default:
+    ``question``, too.
 
     A claim that cannot be made here (a certificate of a network that has none, a
     calibration for something else) says why in its status; the others are not touched.
@@ -46,8 +49,19 @@ def bound_records(
     for method in methods:
         say(_called(method))
         asked = question if method.needs_slopes else of_values or question
+        if method.of_kinked and of_values is not None:
+            asked = _answered(of_values, method) or asked
         by_claim.append(_records(asked, method))
     return [list(records) for records in zip(*by_claim, strict=True)]
+
+
+def _answered(of_values: Question, method: Method) -> Question | None:
+    """The question about the network itself, if the method can answer it."""
+    asked = replace(of_values, made={}, seconds={})  # nothing that was said of the copy
+    with suppress(AttriboundError):
+        asked.bound(method)
+        return asked
+    return None
 
 
 def _called(method: Method) -> str:

@@ -35,7 +35,8 @@ def bound(  # noqa: PLR0913 - the names users type
     ``"first_order"`` (``ab.FirstOrder()``), the paper's, holds if the attribution is linear in
     the ball; ``"mean_value"`` (``ab.MeanValue()``) needs no linearity, but a search; a
     calibration holds with a stated probability against its attack; ``"certified"``
-    (``ab.Certified()``) is proved, for sequential smooth networks. ``ab.claims()`` lists all.
+    (``ab.Certified()``) is proved, for sequential networks, smooth or of ReLUs.
+    ``ab.claims()`` lists all.
 
     Args:
         attribution: g, e.g. ``ab.IntegratedGradients(model)``.

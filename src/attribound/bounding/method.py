@@ -36,6 +36,9 @@ class Method(Value, ABC):
     needs_slopes: ClassVar[bool] = True
     #: Whether its bounds depend on the attacks that a question knows of.
     uses_attacks: ClassVar[bool] = False
+    #: Whether it can speak of a network with kinks itself: audits through a smooth copy ask it
+    #: about the network first.
+    of_kinked: ClassVar[bool] = False
 
     @classmethod
     def adopt(cls, thing: object) -> Value | None:

@@ -14,6 +14,7 @@ from attribound.results.claims import (
     register_claim,
 )
 from attribound.results.fidelity import Fidelity
+from attribound.results.gap import Gap
 from attribound.results.join import join
 from attribound.results.linearisation import MaxEpsilon, Remainder
 from attribound.results.norm import NormEstimate
@@ -31,6 +32,7 @@ __all__ = [
     "Bracket",
     "Claim",
     "Fidelity",
+    "Gap",
     "LabelConstraint",
     "MaxEpsilon",
     "Moves",

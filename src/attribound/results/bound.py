@@ -11,6 +11,7 @@ from attribound.balls import Ball
 from attribound.basics.tables import cell, columns, render
 from attribound.basics.tensors import ratio
 from attribound.results.claims import Claim, Status, claim_named
+from attribound.results.gap import Gap
 from attribound.results.spectral import Bracket
 from attribound.results.subject import YOURS
 
@@ -75,6 +76,7 @@ class Bound:
         steps_needed: of each example how many steps of its path would make the scores add up
             to within 5 % of the change in the logit: 0 where those it has do, -1 where none that
             was tried does. None for attributions of which nothing of the kind is known.
+        gap: of a certificate of a ReLU network, what is attained below it; None of others.
     """
 
     ball: Ball
@@ -96,6 +98,7 @@ class Bound:
     status: tuple[Status, ...]
     subject: str = YOURS
     steps_needed: Tensor | None = None
+    gap: Gap | None = None
 
     @property
     def relative(self) -> Tensor:

@@ -155,6 +155,7 @@ class Status(enum.Flag):
     ANOTHER_EXPLANATION = enum.auto()
     ON_KINK = enum.auto()
     JUMPS = enum.auto()
+    STOPPED = enum.auto()
 
     def __str__(self) -> str:
         return "+".join(flag.label for flag in self.flags) or "converged"
@@ -201,4 +202,6 @@ _SENTENCES = {
     Status.JUMPS: "Some neuron is exactly zero at the baseline (networks without biases: all are), "
     "so that integrated gradients jump where it switches and no Jacobian bounds them; use "
     "another baseline, or the claim certified.",
+    Status.STOPPED: "The certificate stopped at its limit of nodes or seconds: it holds, but is "
+    "not the tightest; raise nodes or seconds.",
 }

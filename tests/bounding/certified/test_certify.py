@@ -294,9 +294,13 @@ def test_refuses_attributions_of_another_kind() -> None:
         run(ab.FunctionAttribution(lambda points, target: points**2), x, ab.L2Ball(0.1))
 
 
-@pytest.mark.parametrize("limits", [{"memory_limit": 0}, {"widest": -1}])
+@pytest.mark.parametrize(
+    "limits", [{"memory_limit": 0}, {"widest": -1}, {"nodes": 0}, {"seconds": -1}]
+)
 def test_refuses_limits_that_allow_nothing(limits) -> None:
-    with pytest.raises(ab.InputError, match="Certified: expected memory_limit > 0 and widest >= 0"):
+    with pytest.raises(
+        ab.InputError, match="Certified: expected memory_limit > 0, widest >= 0, nodes"
+    ):
         Certified(**limits)
 
 

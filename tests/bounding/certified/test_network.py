@@ -145,7 +145,12 @@ def hooked() -> nn.Module:
 
 
 REFUSED = {
-    "ReLU": (nn.ReLU(), "module 'body.inner': expected nested nn.Sequential.*got ReLU"),
+    "ReLU6": (nn.ReLU6(), "module 'body.inner': expected nested nn.Sequential.*got ReLU6"),
+    "steep": (nn.LeakyReLU(2.0), "LeakyReLU with negative_slope=2.0"),
+    "mixture": (
+        nn.Sequential(nn.Tanh(), nn.ReLU()),
+        "the model: expected .*got smooth activations and ReLUs in one network",
+    ),
     "GELU": (nn.GELU(), "got GELU"),
     "custom forward": (Custom(2, 2), "got Custom"),
     "hooks": (hooked(), "with hooks"),

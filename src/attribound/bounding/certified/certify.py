@@ -19,6 +19,8 @@ from attribound.bounding.certified.exact_path import SOURCE as EXACT_PATH
 from attribound.bounding.certified.exact_path import certify_exact, is_exact
 from attribound.bounding.certified.network import Network, unroll
 from attribound.bounding.certified.path import paths
+from attribound.bounding.certified.rectified import Rectified
+from attribound.bounding.certified.relu.bound import Spending, rectified_bound
 from attribound.bounding.first_order import FirstOrder
 from attribound.bounding.method import Method, Question
 from attribound.bounding.restate import Reservations, restate
@@ -36,31 +38,43 @@ class Certified(Method):
     Attributes:
         memory_limit: bytes for the dense derivatives of every layer; more is refused.
         widest: layers of more neurons get by with absolute values of weights, which is
-            looser in deep networks and much quicker.
+            looser in deep networks and much quicker. Of smooth networks.
+        nodes: parts of a ball that may be bounded for one example; 1 for no branching. Of
+            ReLU networks, as the next.
+        seconds: after which no further part is begun.
         progress: show a progress bar on the terminal.
     """
 
     memory_limit: int = 2**32
     widest: int = 8192
+    nodes: int = 100
+    seconds: float = 60.0
     progress: bool = field(default=False, compare=False, metadata=NO_SETTING)
     may_not_apply: ClassVar[bool] = True
+    of_kinked: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse limits that allow nothing."""
-        if not (self.memory_limit > 0 and self.widest >= 0):
+        limits = self.memory_limit > 0 and self.widest >= 0
+        if not (limits and self.nodes >= 1 and self.seconds >= 0):
             raise InputError(
                 "Certified",
-                expected="memory_limit > 0 and widest >= 0",
-                got=f"memory_limit={self.memory_limit!r}, widest={self.widest!r}",
-                remedy="use e.g. memory_limit=2**32, widest=8192",
+                expected="memory_limit > 0, widest >= 0, nodes >= 1 and seconds >= 0",
+                got=f"memory_limit={self.memory_limit!r}, widest={self.widest!r}, "
+                f"nodes={self.nodes!r}, seconds={self.seconds!r}",
+                remedy="use e.g. memory_limit=2**32, widest=8192, nodes=100, seconds=60",
             )
 
     def bound(self, question: Question) -> Bound:
-        """The certificate, with all else from the first-order bound."""
+        """The certificate; of a smooth network with all else from the first-order bound."""
         if is_exact(question.attribution):
             return self._of_integral(question)
         asked = question.attribution, question.x, question.ball, question.target
-        found = certify(*asked, self)
+        opened = unrolled_network(*asked[:3])
+        if isinstance(opened, Rectified):
+            effort = Spending(self.memory_limit, self.nodes, self.seconds, self.progress)
+            return rectified_bound(question, opened, effort, CERTIFIED)
+        found = certify(*asked, self, opened)
         first = question.by(FirstOrder)
         return restate(
             first,
@@ -121,8 +135,30 @@ class Proved:
     interval: Tensor
 
 
+def unrolled_network(attribution: Attribution, x: Tensor, ball: Ball) -> Network | Rectified:
+    """The network behind an attribution, refused unless it is what runs."""
+    if attribution.classifier is None:
+        raise ModelError(
+            "attribution",
+            expected="Saliency, InputXGradient or IntegratedGradients",
+            got=attribution.name,
+            remedy="certify one of these, or use another bound",
+        )
+    [*paths(attribution, x)]  # refuses other attributions
+    network = unroll(attribution.classifier.model, tuple(x.shape[1:]))
+    points = torch.cat([x, *(ball.project(ball.sample(x, seed), x) + x for seed in range(2))])
+    unrolled = network.logits(points.flatten(1).to("cpu", torch.float64))
+    refuse_another(attribution.classifier, unrolled, points)
+    return network
+
+
 def certify(
-    attribution: Attribution, x: Tensor, ball: Ball, target: Tensor, method: Certified
+    attribution: Attribution,
+    x: Tensor,
+    ball: Ball,
+    target: Tensor,
+    method: Certified,
+    opened: Network | None = None,
 ) -> Proved:
     """Bound |g(x + delta) - g(x)|_2 over the ball, example by example, rigorously.
 
@@ -134,20 +170,12 @@ def certify(
             certificate is of the plain ball around it.
         target: one label per example.
         method: limits.
+        opened: the network, if it was unrolled already.
     """
-    if attribution.classifier is None:
-        raise ModelError(
-            "attribution",
-            expected="Saliency, InputXGradient or IntegratedGradients",
-            got=attribution.name,
-            remedy="certify one of these, or use another bound",
-        )
+    network = opened or unrolled_network(attribution, x, ball)
+    assert isinstance(network, Network)
     examples = [*paths(attribution, x)]
-    network = unroll(attribution.classifier.model, tuple(x.shape[1:]))
     check_memory(network, x, method.memory_limit)
-    points = torch.cat([x, *(ball.project(ball.sample(x, seed), x) + x for seed in range(2))])
-    unrolled = network.logits(points.flatten(1).to("cpu", torch.float64))
-    refuse_another(attribution.classifier, unrolled, points)
     around = enclosure(ball, x)
     taylor, interval = [], []
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""A smooth network as affine stages and activations in turn, in float64."""
+"""A network as affine stages and activations in turn, in float64: smooth, or of ReLUs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from attribound.basics.errors import ModelError
 from attribound.basics.rounding import LONGEST
 from attribound.bounding.certified.activation import SmoothActivation
+from attribound.bounding.certified.rectified import Rectified, Rectifier
 from attribound.networks.affine import Stage
 from attribound.networks.smooth import SoftReLU
 from attribound.networks.unroll import AFFINE, Activations, UnusableError, unrolled
@@ -36,15 +37,19 @@ class Network:
         return self.stages[-1].value(x)
 
 
-def unroll(model: object, shape: tuple[int, ...]) -> Network:
+def unroll(model: object, shape: tuple[int, ...]) -> Network | Rectified:
     """The network behind ``model`` for inputs of one example of ``shape``.
 
     The weights are taken as the exact numbers they are, whatever their dtype. Only the exact
     classes of PyTorch are known, without methods of an instance's own and without hooks.
     """
-    stages, activations = unrolled(model, shape, _SMOOTH)
+    stages, activations = unrolled(model, shape, _KNOWN)
     _check_length(stages)
-    return Network(stages, activations)
+    smooth = tuple(each for each in activations if isinstance(each, SmoothActivation))
+    kinked = tuple(each.slope for each in activations if isinstance(each, Rectifier))
+    if smooth and kinked:
+        raise _KNOWN.refused("the model", "smooth activations and ReLUs in one network")
+    return Rectified(stages, kinked) if kinked else Network(stages, smooth)
 
 
 def _softplus(module: nn.Softplus) -> SmoothActivation:
@@ -53,14 +58,22 @@ def _softplus(module: nn.Softplus) -> SmoothActivation:
     return SmoothActivation.softplus(float(module.beta), float(module.threshold))
 
 
-_SMOOTH: Activations[SmoothActivation] = Activations(
+def _leaky(module: nn.LeakyReLU) -> Rectifier:
+    if not 0 <= module.negative_slope <= 1:
+        raise UnusableError(f"with negative_slope={module.negative_slope!r}")
+    return Rectifier(float(module.negative_slope))
+
+
+_KNOWN: Activations[SmoothActivation | Rectifier] = Activations(
     {
+        nn.ReLU: lambda module: Rectifier(0.0),  # noqa: ARG005
+        nn.LeakyReLU: _leaky,
         nn.Softplus: _softplus,
         SoftReLU: _softplus,
         nn.Tanh: lambda module: SmoothActivation.tanh(),  # noqa: ARG005
         nn.Sigmoid: lambda module: SmoothActivation.sigmoid(),  # noqa: ARG005
     },
-    supported=f"{AFFINE}, Softplus, Tanh and Sigmoid",
+    supported=f"{AFFINE}, and either Softplus, Tanh and Sigmoid or ReLU and LeakyReLU",
     remedy="certify such a network, or use another bound",
     smoothed=lambda beta: SmoothActivation.softplus(beta, 20.0),
 )

@@ -1,0 +1,67 @@
+"""What certificates of ReLU networks are worth, from the stored rows alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attribound.basics.tables import render
+
+USEFUL = 30.0  # degrees
+_KEY = ("network", "attribution", "ball", "epsilon", "dtype")
+_NOTHING = 1e-4  # of the attribution: less than that has not moved
+
+
+def certificates_report(rows: pa.Table) -> str:
+    """One line a cell; medians, shares, and whether an attack ever went further."""
+    if not rows.num_rows:
+        return "No certificate of a ReLU network is measured yet."
+    listed = rows.to_pylist()
+    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in listed:
+        cells.setdefault(tuple(row[name] for name in _KEY), []).append(row)
+    shown = [[*map(_cell, key), *_figures(own)] for key, own in cells.items()]
+    over = sum(max(row["attack"], row["attained"]) > row["value"] for row in listed)
+    title = (
+        "Certificates of the networks themselves, medians: T / attack at the root and at the end,\n"
+        "plain intervals / T, shares that are exact and below 30 degrees (T, attack),\n"
+        "neurons that may switch, nodes, seconds of one core, the most memory (MB)"
+    )
+    header = [*_KEY, "n", "root", "T", "intervals", "exact", "T<30", "attack<30"]
+    table = render(title, [*header, "neurons", "nodes", "s", "MB"], shown)
+    return f"{table}\n\nAttacks that went further than a certificate: {over} of {len(listed)}."
+
+
+def _cell(value: object) -> object:
+    return f"{value:g}" if isinstance(value, float) else value
+
+
+def _figures(own: Sequence[dict[str, Any]]) -> list[object]:
+    def column(name: str) -> np.ndarray[Any, Any]:
+        return np.array([np.nan if row[name] is None else float(row[name]) for row in own])
+
+    attack = np.maximum(column("attack"), column("attained"))
+    value, root, length = column("value"), column("root"), column("norm")
+    moved = attack > _NOTHING * length
+    plain = column("intervals") / np.maximum(value, _NOTHING * length)
+
+    def ratio(bound: np.ndarray[Any, Any]) -> str:
+        return f"{np.median(bound[moved] / attack[moved]):.2f}" if moved.any() else "-"
+
+    sine = np.sin(np.radians(USEFUL))
+    return [
+        len(own),
+        ratio(root),
+        ratio(value),
+        "-" if np.isnan(plain).all() else f"{np.nanmedian(plain):.1f}",
+        f"{column('exact').mean():.0%}",
+        f"{(column('degrees') < USEFUL).mean():.0%}",
+        f"{(attack < sine * length).mean():.0%}",
+        f"{np.median(column('neurons')):.0f}",
+        f"{np.median(column('nodes')):.0f}",
+        f"{np.median(column('seconds')):.2g}",
+        f"{column('megabytes').max():.0f}",
+    ]

@@ -1,0 +1,1 @@
+"""Certificates of ReLU networks themselves: which neurons can switch, and what that moves."""

@@ -1,0 +1,184 @@
+"""How far the attribution of one example can move: the proof, from the sweep to the tree."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from attribound.basics.rounding import SLACK, UNIT
+from attribound.bounding.certified.path import GradientPath
+from attribound.bounding.certified.rectified import Rectified
+from attribound.bounding.certified.relu.cut import longest
+from attribound.bounding.certified.relu.lagrangian import shared
+from attribound.bounding.certified.relu.node import Node, node_of
+from attribound.bounding.certified.relu.region import Region
+from attribound.bounding.certified.relu.sweep import Point, Swept, sweep
+from attribound.bounding.certified.relu.tree import EXACT, Limits, Tree
+
+#: More items than these are bounded together once, not branched on.
+BRANCHED = 150
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much may be spent on one example, and in what the network is evaluated."""
+
+    limits: Limits
+    memory_limit: int
+    unit: float
+
+
+@dataclass(frozen=True, eq=False)
+class Flips:
+    """What is proved of one example.
+
+    Attributes:
+        value: at least |g(x + delta) - g| in the region, with g what is computed at x in
+            float64; ``root``: before branching.
+        attained: by a perturbation that was looked at.
+        neurons: that may switch; ``nodes``: that were bounded.
+        exact: value and attained are the same; ``stopped``: by a limit.
+    """
+
+    value: float
+    root: float
+    attained: float
+    neurons: int
+    nodes: int
+    exact: bool
+    stopped: bool
+
+
+def flips(
+    network: Rectified, path: GradientPath, target: int, region: Region, effort: Effort
+) -> Flips:
+    """Bound the deviation of the path's attribution in ``region``."""
+    margins = (stage.margin * effort.unit / UNIT for stage in network.stages)
+    if max(margins) > 0.01:  # sums of so many terms in so few digits have no error bound
+        return Flips(math.inf, math.inf, 0.0, 0, 0, exact=False, stopped=True)
+    question = Moving(network, path, target, region, effort)
+    swept = [question.swept(number) for number in range(len(path.nodes))]
+    if len(swept) > 1:
+        return question.together(swept)
+    return question.branched(swept[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Moving:
+    """The attribution of one example in a region: what is swept, bounded and attained."""
+
+    network: Rectified
+    path: GradientPath
+    target: int
+    region: Region
+    effort: Effort
+
+    def swept(self, number: int) -> Swept:
+        """The compact network at a point of the path."""
+        node = self.path.nodes[number]
+        x = self.path.base + node * (self.path.x - self.path.base)
+        point = Point(x, self.path.spread, self.target, self.effort.unit)
+        return sweep(self.network, self.own(number), point, self.effort.memory_limit)
+
+    def own(self, number: int) -> Region:
+        """Where that point can move."""
+        return self.region.shrunk(self.path.nodes[number] * (1 + SLACK))
+
+    def branched(self, swept: Swept) -> Flips:
+        """Of one point: branch and bound."""
+        tree, first, root = self.grown(swept)
+        value = tree.value * (1 + SLACK)
+        exact = value <= EXACT * tree.attained or not len(first.items.neurons)
+        done = exact or not len(tree.leaves[0][2].items.neurons)
+        return Flips(
+            value,
+            root * (1 + SLACK),
+            tree.attained,
+            int(first.compact.free.sum()),
+            tree.nodes,
+            exact=exact,
+            stopped=not done and tree.value > 1.01 * tree.attained,
+        )
+
+    def grown(self, swept: Swept) -> tuple[Tree, Node, float]:
+        """The tree of one point, with its first node and the bound there."""
+        weight = self.path.weights[0]
+        tree = Tree(self.own(0), lambda node: self._bound(swept, [(weight, node)]), self._attain)
+        tree.add(swept.compact, math.inf)
+        root, first = tree.value, tree.leaves[0][2]
+        tree.attained = self._attain(_starts(first, tree.region))
+        if len(first.items.neurons) > BRANCHED and self.effort.limits.nodes > 1:
+            tree.tighten(self._bound(swept, [(weight, first)], jointly=True))
+        else:
+            tree.grow(self.effort.limits)
+        return tree, first, root
+
+    def together(self, swept: list[Swept]) -> Flips:
+        """Of several points: all items at once."""
+        nodes = [node_of(each.compact, self.own(i)) for i, each in enumerate(swept)]
+        pairs = [*zip(self.path.weights, nodes, strict=True)]
+        total = replace(swept[0], gradient=_mean(self.path, swept))
+        root = self._bound(total, pairs) * (1 + SLACK)
+        value = root
+        if self.effort.limits.nodes > 1:
+            value = min(root, self._bound(total, pairs, jointly=True))
+        neurons = sum(int(each.compact.free.sum()) for each in nodes)
+        starts = torch.cat([_starts(node, self.region) for node in nodes])
+        attained = self._attain(starts)
+        exact = not neurons and not self.path.multiplied
+        return Flips(value, root, attained, neurons, len(nodes), exact=exact, stopped=False)
+
+    def _bound(
+        self, swept: Swept, nodes: list[tuple[float, Node]], *, jointly: bool = False
+    ) -> float:
+        """An upper value of the deviation where these nodes are.
+
+        ``jointly``: with one perturbation for all items.
+        """
+        factor = self.path.displacement[0]
+        shift = torch.stack([weight * node.compact.shift for weight, node in nodes]).sum(0)
+        items = torch.cat([weight * node.items.vectors for weight, node in nodes])
+        noise = sum(abs(weight) * node.compact.gradient_noise for weight, node in nodes)
+        if jointly:
+            where = zip(nodes, self.path.nodes, strict=True)
+            slope = torch.cat([alpha * node.items.slope for (_, node), alpha in where])
+            threshold = torch.cat([node.items.threshold for _, node in nodes])
+            found = shared(self.region, factor * shift, factor * items, slope, threshold)
+        else:
+            found = longest(factor * shift, factor * items)
+        found += noise * factor.abs().max().item()
+        if self.path.multiplied:
+            ends = [items.clamp_max(0).sum(0), items.clamp_min(0).sum(0)]
+            sizes = torch.stack([(swept.gradient + shift + end).abs() for end in ends]).amax(0)
+            rounding = SLACK * (swept.gradient.abs() + items.abs().sum(0) + shift.abs())
+            found += self.region.stretched(sizes + rounding + noise)
+        return found * (1 + SLACK)
+
+    def _attain(self, deltas: Tensor) -> float:
+        """The largest deviation at some perturbations."""
+        every = torch.cat([torch.zeros_like(deltas[:1]), deltas]) + self.path.x
+        total = torch.zeros_like(every)
+        for node, weight in zip(self.path.nodes, self.path.weights, strict=True):
+            points = self.path.base + node * (every - self.path.base)
+            total += weight * self.network.gradients(points, self.target)
+        if self.path.multiplied:
+            total = total * (every - self.path.base)
+        return (total[1:] - total[0]).norm(dim=1).max().item() if len(deltas) else 0.0
+
+
+def _mean(path: GradientPath, swept: list[Swept]) -> Tensor:
+    parts = [weight * each.gradient for weight, each in zip(path.weights, swept, strict=True)]
+    return torch.stack(parts).sum(0)
+
+
+def _starts(node: Node, region: Region) -> Tensor:
+    """Perturbations towards the kink of every item, and towards several at once."""
+    items = node.items
+    if not len(items.neurons):
+        return torch.zeros(0, items.vectors.shape[1], dtype=torch.float64)
+    order = items.vectors.norm(dim=1).argsort(descending=True)
+    along = torch.nn.functional.normalize(items.slope[order], dim=1)
+    return region.furthest(torch.cat([along[:64], along[:16].cumsum(0)]))

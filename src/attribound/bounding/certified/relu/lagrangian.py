@@ -1,0 +1,200 @@
+"""All switches share one perturbation: a bound that knows it, by Lagrange multipliers.
+
+Item i, taken (f_i = 1), asks for b_i v >= t_i, with v the perturbation in units of the region:
+|v|_2 <= 1, or every |v_j| <= 1. For any multipliers a, nu >= 0
+
+    |c + sum f G|^2 <= |c + sum f G|^2 + sum f_i a_i (b_i v - t_i) + sum nu_j (room_j - v_j^2),
+
+and the largest right side over v is |c + sum f G|^2 + sum_j (sum_i f_i a_i b_ij)^2 / (4 nu_j)
+- sum f_i a_i t_i + the room. Over f from {0, 1} that is a cut problem again, of rows
+[G_i, a_i b_i / (2 sqrt nu)] and an arrow of a_i t_i, with the same dual. a is searched for; what is
+proved is that Diag(y) - Q is positive semidefinite, for the a, nu and y found. a = 0 is the plain
+cut. It is worth most where many neurons could switch, but each in a direction of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attribound.basics.rounding import SLACK, TINY
+from attribound.bounding.certified.quadratic import proved
+from attribound.bounding.certified.relu.cut import longest
+from attribound.bounding.certified.relu.region import Region
+
+MOST = 700  # items whose matrix is made
+_COLUMNS, _STEPS, _RATE = 12, 60, 0.15
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Items with what they ask for, in units of the region; ``cube``: of every v_j alone."""
+
+    centre: Tensor  # (d,)
+    items: Tensor  # (n, d)
+    slope: Tensor  # (n, d)
+    threshold: Tensor  # (n,)
+    cube: bool
+
+
+def shared(
+    region: Region, centre: Tensor, items: Tensor, slope: Tensor, threshold: Tensor
+) -> float:
+    """The largest ``|centre + sum f items|`` where taken items have ``slope delta >= threshold``.
+
+    Beyond :data:`MOST` items the smallest count as if each had a perturbation of its own.
+    """
+    if region.p not in (2.0, math.inf) or not len(items):
+        return longest(centre, items)
+    order = items.norm(dim=1).argsort(descending=True)
+    first, rest = order[:MOST], order[MOST:]
+    asked = _in_units(region, centre, items[first], slope[first], threshold[first])
+    found = math.sqrt(max(_proved(asked, *_multipliers(asked)), 0.0)) * (1 + SLACK)
+    found += longest(torch.zeros_like(centre), items[rest]) if len(rest) else 0.0
+    return min(found, longest(centre, items))
+
+
+def _in_units(
+    region: Region, centre: Tensor, items: Tensor, slope: Tensor, threshold: Tensor
+) -> Asked:
+    sizes = threshold.abs() + region.size(slope)
+    if region.p == math.inf:
+        middle, half = (region.high + region.low) / 2, (region.high - region.low) / 2
+        threshold = threshold - slope @ middle - SLACK * sizes
+        return Asked(centre, items, slope * half, threshold, cube=True)
+    units = region.possible(slope) * (region.scale * region.epsilon)
+    return Asked(centre, items, units, threshold - SLACK * sizes, cube=False)
+
+
+def _room(terms: Tensor, cube: bool) -> Tensor:
+    """The least of ``sum terms / (4 nu) + room`` over nu, from the squares of the columns."""
+    return terms.clamp_min(1e-300).sqrt().sum() if cube else terms.sum().clamp_min(1e-300).sqrt()
+
+
+def _estimate(asked: Asked, a: Tensor, v: Tensor) -> Tensor:
+    """The Lagrangian at unit rows ``v``, the first of which is the sign one."""
+    taken = (v[1:] + v[:1]) / 2
+    moved = torch.outer(asked.centre, v[0]) + asked.items.T @ taken
+    terms = ((a.unsqueeze(1) * asked.slope).T @ taken).square().sum(1)
+    paid = a * asked.threshold * (1 + (v[1:] * v[:1]).sum(1)) / 2
+    return moved.square().sum() + _room(terms, asked.cube) - paid.sum()
+
+
+def _nu(asked: Asked, a: Tensor, v: Tensor) -> Tensor:
+    taken = (v[1:] + v[:1]) / 2
+    terms = ((a.unsqueeze(1) * asked.slope).T @ taken).square().sum(1)
+    if asked.cube:
+        return terms.sqrt() / 2 + 1e-9 * terms.sqrt().mean() + TINY
+    return torch.full_like(terms, (terms.sum().sqrt() / 2 + TINY).item())
+
+
+def _rows(asked: Asked, a: Tensor, nu: Tensor) -> tuple[Tensor, Tensor]:
+    """H, its first row the sign one, and the arrow q."""
+    scaled = a.unsqueeze(1) * asked.slope / (2 * nu.sqrt())
+    half = torch.cat([asked.items, scaled], 1) / 2
+    first = half.sum(0)
+    first[: len(asked.centre)] += asked.centre
+    return torch.cat([first.unsqueeze(0), half]), a * asked.threshold / 4
+
+
+def _ascend(rows: Tensor, arrow: Tensor, v: Tensor, rounds: int) -> Tensor:
+    """Unit rows nearer to the largest ``<Q, v v^T>``, Q = H H^T minus the arrow."""
+    weights = arrow.abs()
+    for _ in range(rounds):
+        image = rows @ (rows.T @ v)
+        image[1:] += weights.unsqueeze(1) * v[1:] - arrow.unsqueeze(1) * v[:1]
+        image[0] += weights.sum() * v[0] - arrow @ v[1:]
+        v = image / image.norm(dim=1, keepdim=True).clamp_min(TINY)
+    return v
+
+
+def _multipliers(asked: Asked) -> tuple[Tensor, Tensor, Tensor]:
+    """Nearly the best a and nu, with the v that belong to them: estimates, no bound."""
+    generator = torch.Generator().manual_seed(0)
+    count = len(asked.items)
+    v = torch.randn(count + 1, _COLUMNS, generator=generator, dtype=torch.float64)
+    v = v / v.norm(dim=1, keepdim=True)
+    zero = torch.zeros(count, dtype=torch.float64)
+    ones = torch.ones(asked.slope.shape[1], dtype=torch.float64)
+    v = _ascend(*_rows(asked, zero, ones), v, 20)
+    useful = asked.threshold > 0
+    if not bool(useful.any()):
+        return zero, ones, v
+    start = _start(asked, v, useful)
+    best, chosen = math.inf, (zero, ones, v)
+    for factor in (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0):
+        a, w = factor * start, v
+        for _ in range(3):
+            w = _ascend(*_rows(asked, a, _nu(asked, a, w)), w, 4)
+        value = _estimate(asked, a, w).item()
+        if value < best:
+            best, chosen = value, (a, _nu(asked, a, w), w)
+    return _improved(asked, chosen, torch.where(useful, start, 0.0))
+
+
+def _start(asked: Asked, v: Tensor, useful: Tensor) -> Tensor:
+    """Multipliers that make every item pay about what it adds."""
+    taken = (v[1:] + v[:1]) / 2
+    moved = torch.outer(asked.centre, v[0]) + asked.items.T @ taken
+    gain = (asked.items @ moved * taken).sum(1).abs() + asked.items.square().sum(1)
+    return torch.where(useful, gain / asked.threshold.clamp_min(TINY), 0.0).clamp_max(
+        1e6 * gain.max().item() / asked.threshold.max().clamp_min(TINY).item()
+    )
+
+
+def _improved(
+    asked: Asked, start: tuple[Tensor, Tensor, Tensor], scale: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Adam on the logarithms of a, with v following; the best that was seen."""
+    a, _, v = start
+    logs = torch.where(scale > 0, a.clamp_min(1e-3 * scale.clamp_min(TINY)), 1.0).log()
+    mean, square = torch.zeros_like(logs), torch.zeros_like(logs)
+    best, chosen = _estimate(asked, a, v).item(), start
+    for step in range(1, _STEPS + 1):
+        with torch.enable_grad():
+            free = logs.detach().requires_grad_()
+            a = torch.where(scale > 0, free.exp(), 0.0)
+            (slope,) = torch.autograd.grad(_estimate(asked, a, v), free)
+        mean, square = 0.9 * mean + 0.1 * slope, 0.98 * square + 0.02 * slope**2
+        rate = _RATE * min(1.0, 2 * (1 - step / _STEPS) + 0.1)
+        size = (mean / (1 - 0.9**step)) / ((square / (1 - 0.98**step)).sqrt() + TINY)
+        logs = logs - rate * size
+        a = torch.where(scale > 0, logs.exp(), 0.0)
+        v = _ascend(*_rows(asked, a, _nu(asked, a, v)), v, 4)
+        value = _estimate(asked, a, v).item()
+        if value < best:
+            best, chosen = value, (a, _nu(asked, a, v), v)
+    a, nu, v = chosen
+    return a, nu, _ascend(*_rows(asked, a, nu), v, 40)
+
+
+def _proved(asked: Asked, a: Tensor, nu: Tensor, v: Tensor) -> float:
+    """The dual value for these multipliers, with y made feasible and that proved."""
+    rows, arrow = _rows(asked, a, nu)
+    matrix = rows @ rows.T
+    matrix[0, 1:] -= arrow
+    matrix[1:, 0] -= arrow
+    matrix = (matrix + matrix.T) / 2
+    y = ((matrix @ v) * v).sum(1)
+    weights = y.abs() + 0.01 * y.abs().mean() + TINY
+    root = weights.rsqrt()
+    scaled = (matrix - torch.diag(y)) * root * root.unsqueeze(1)
+    try:
+        lacking = torch.linalg.eigvalsh((scaled + scaled.T) / 2)[-1].item()
+    except RuntimeError:  # no convergence
+        return math.inf
+    sizes = rows.square().sum(1)
+    rounding = SLACK * (sizes.sum().item() + 2 * arrow.abs().sum().item())
+    paid, room = (a * asked.threshold).sum().item() / 2, nu.sum().item()
+    room = room if asked.cube else nu[0].item()
+    margin = SLACK * ((a * asked.threshold).abs().sum().item() + room)
+    for digits in range(11, 2, -1):
+        above = y + weights * (max(lacking, 0.0) + 10.0**-digits)
+        deficit = proved(torch.diag(above + rounding) - matrix)
+        if deficit is not None:
+            total = (above.sum() + len(above) * (rounding + deficit)).item()
+            return float(total + SLACK * above.abs().sum().item() - paid + room + margin)
+    return math.inf

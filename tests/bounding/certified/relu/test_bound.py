@@ -1,0 +1,159 @@
+"""As a user asks: convolutions, limits, refusals, what the result says."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import attribound as ab
+from attribound.bounding.certified import certify
+from attribound.bounding.certified.relu import deviation
+from attribound.bounding.certified.relu.bound import evaluation_unit
+from attribound.models.normalisation import Normalisation, Normalise
+
+
+def convolutional(seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    net = nn.Sequential(
+        Normalise(Normalisation((0.5,), (0.25,))),
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(inplace=True),
+        nn.AvgPool2d(2),
+        nn.Conv2d(4, 4, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(36, 10),
+        nn.LeakyReLU(0.1),
+        nn.Linear(10, 3),
+    )
+    net(torch.rand(20, 1, 6, 6))  # statistics
+    return net.eval()
+
+
+def dense(seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 20), nn.ReLU(), nn.Linear(20, 3)
+    ).eval()
+
+
+@pytest.mark.parametrize("ball", [ab.L2Ball(0.1, low=0, high=1), ab.LinfBall(0.02, low=0, high=1)])
+@pytest.mark.parametrize("many", [0, 10_000])
+def test_holds_on_convolutions_against_samples(ball, many, monkeypatch) -> None:
+    """With branching, and with all items together."""
+    monkeypatch.setattr(deviation, "BRANCHED", many)
+    net, x = convolutional(), torch.rand(1, 1, 6, 6)
+    x[0, 0, 0] = 0.0
+    for attribution in (ab.Saliency(net), ab.InputXGradient(net), ab.IntegratedGradients(net, 3)):
+        bound = ab.bound(attribution, x, ball, method=ab.Certified(nodes=12))
+        clean, many_x = attribution(x, bound.target), x.expand(200, 1, 6, 6)
+        for draw in (ball.sample, ball.sample_sphere):
+            points = many_x + ball.project(draw(many_x, 0), many_x)
+            maps = attribution(points, bound.target.expand(200))
+            assert ((maps - clean).flatten(1).norm(dim=1) <= bound.euclidean).all()
+        assert bound.gap.attained.item() <= bound.euclidean.item() <= bound.gap.root.item() * 1.0001
+        assert bound.subject == "your network"
+        assert bound.claim.name == "certified"
+
+
+def test_a_range_of_values_makes_it_smaller() -> None:
+    """Dark pixels get no darker: fewer neurons can switch."""
+    net, x = convolutional(), torch.zeros(1, 1, 6, 6)
+    x[0, 0, 2:4, 2:4] = 0.8
+    for kind in (ab.L2Ball, ab.LinfBall):
+        whole = ab.bound(ab.Saliency(net), x, kind(0.05), claim="certified")
+        ranged = ab.bound(ab.Saliency(net), x, kind(0.05, low=0, high=1), claim="certified")
+        assert ranged.gap.neurons.item() < whole.gap.neurons.item()
+        assert ranged.gap.root.item() < whole.gap.root.item()
+
+
+def test_more_nodes_are_never_worse_and_limits_are_told() -> None:
+    net, x = dense(), torch.rand(3, 6)
+    ball = ab.L2Ball(0.3)
+    values = [
+        ab.bound(ab.Saliency(net), x, ball, method=ab.Certified(nodes=nodes))
+        for nodes in (1, 8, 400)
+    ]
+    for fewer, more in itertools.pairwise(values):
+        assert (more.euclidean <= fewer.euclidean * (1 + 1e-6)).all()
+    assert ab.Status.STOPPED in values[0].status[0]
+    assert "raise nodes or seconds" in values[0].status[0].explanation
+    assert ab.Status.STOPPED not in values[2].status[0]
+    hurried = ab.bound(ab.Saliency(net), x, ball, method=ab.Certified(seconds=0))
+    assert (hurried.gap.nodes == 1).all()
+    assert "neurons" in repr(values[2].gap)
+
+
+def test_nothing_can_switch_in_a_tiny_ball() -> None:
+    net, x = dense(), torch.rand(2, 6)
+    bound = ab.bound(ab.Saliency(net), x, ab.L2Ball(1e-7), claim="certified")
+    assert bound.gap.exact.all()
+    assert (bound.gap.neurons == 0).all()
+    assert (bound.euclidean < 1e-4 * bound.attribution_norm).all()
+    assert bound.source == ("switches, exact",) * 2
+
+
+def test_memory_is_limited() -> None:
+    net, x = dense(), torch.rand(1, 6)
+    with pytest.raises(ab.MemoryLimitError, match="raise Certified"):
+        ab.bound(ab.Saliency(net), x, ab.L2Ball(0.1), method=ab.Certified(memory_limit=100))
+
+
+def test_a_network_in_few_digits_gets_no_number() -> None:
+    """Sums of many terms in bfloat16 have no error bound worth the name."""
+    net = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 3)).eval().to(torch.bfloat16)
+    x = torch.rand(1, 6).to(torch.bfloat16)
+    assert evaluation_unit(ab.Saliency(net), x) == 2.0**-8
+    bound = ab.bound(ab.Saliency(net), x, ab.L2Ball(0.1), claim="certified")
+    assert math.isinf(bound.euclidean.item())
+    assert ab.Status.VACUOUS in bound.status[0]
+
+
+def test_masks_of_the_evaluated_network_count() -> None:
+    """A neuron on its kink up to the rounding of float32 may be on or off as it is evaluated."""
+    net = nn.Sequential(nn.Linear(2, 1), nn.ReLU(), nn.Linear(1, 2)).eval()
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[1.0, 1.0]]))
+        net[0].bias.fill_(-0.75)
+        net[2].weight.copy_(torch.tensor([[1.0], [0.0]]))
+    x = torch.tensor([[0.25, 0.5 + 2**-24]])  # the sum is rounded in float32
+    ball, label = ab.L2Ball(1e-12), torch.tensor([0])
+    bound = ab.bound(ab.Saliency(net), x, ball, label, claim="certified")
+    assert bound.euclidean.item() >= math.sqrt(2)
+    clear = ab.bound(ab.Saliency(net.double()), x.double(), ball, label, claim="certified")
+    assert clear.euclidean.item() < 1e-6
+
+
+def test_audits_through_a_copy_certify_the_network_itself() -> None:
+    """What can be said of your network is said of it; the rest is of the copy."""
+    claims = ["first_order", ab.Certified(nodes=20)]
+    data = (torch.rand(3, 6), torch.zeros(3, dtype=torch.long))
+    run = ab.audit(
+        dense(), data, smooth=20, attributions="saliency", balls=ab.L2Ball(0.1), claims=claims
+    )
+    records = run.bounds().to_pylist()
+    assert {(each["claim"], each["subject"]) for each in records} == {
+        ("first_order", "copy"),
+        ("certified", "yours"),
+    }
+    assert not any(each["exceeded"] for each in records if each["claim"] == "certified")
+
+
+def test_audits_through_a_copy_certify_that_if_they_must() -> None:
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Tanh(), nn.Linear(8, 3)).eval()
+    data = (torch.rand(2, 6), torch.zeros(2, dtype=torch.long))
+    run = ab.audit(
+        net, data, smooth=5, attributions="saliency", balls=ab.L2Ball(0.01), claims="certified"
+    )
+    assert {each["subject"] for each in run.bounds().to_pylist()} == {"copy"}
+
+
+def test_the_taylor_certificate_is_of_smooth_networks() -> None:
+    net, x = dense(), torch.rand(1, 6)
+    with pytest.raises(AssertionError):
+        certify(ab.Saliency(net), x, ab.L2Ball(0.1), torch.tensor([0]), ab.Certified())
