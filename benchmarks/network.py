@@ -22,8 +22,7 @@ from attribound.basics.locking import Lock
 from attribound.values import changed
 from claims.running import computed, options
 from claims.store import COPIED, RESULTS, Stored
-from relu import smoothed, smoothed_report
-from relu import certificates
+from relu import certificates, smoothed, smoothed_report
 from relu.certified_report import certificates_report
 from relu.measure import described, measure
 from relu.networks import NETWORKS
