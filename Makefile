@@ -7,7 +7,7 @@ FASHION := /usr/share/datasets/fashion-mnist
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format lint types layers bench bench-bounds bench-network bench-scaling zoo paper docs clean data
+.PHONY: help demo test test-slow check format lint types layers bench bench-audits bench-bounds bench-network bench-scaling zoo paper docs clean data
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ bench: $(VENV)/.dev data ## solver and attacks against what users have today, as
 # A quarter of an hour.
 bench-scaling: $(VENV)/.dev ## products, time and memory against features, steps, batch and depth
 	$(BIN)/python -u benchmarks/scaling.py | tee benchmarks/scaling.txt
+
+# The other side is a commit: AUDITS='--before HEAD~10 --images 4' for another, or less.
+bench-audits: $(VENV)/.dev data ## whole audits, an earlier commit against this one
+	$(BIN)/python -u benchmarks/audits.py $(AUDITS) | tee benchmarks/audits.txt
 
 # Hours for everything; killed, it goes on where it was. BOUNDS='--set tests=25 --set calibrations=25' for less.
 bench-bounds: $(VENV)/.dev data ## every claim against attacks; goes on where it was stopped
