@@ -188,7 +188,16 @@ def test_climbs_at_rest_go_no_further_and_find_what_they_found() -> None:
         AttributionAscent(steps=n)(attribution, x, ab.L2Ball(1)).evaluations for n in (3, 9, 30)
     ]
     assert spent[1] == spent[2]
-    found = AttributionAscent(steps=30)(attribution, x, ab.L2Ball(1))
+    sizes = []
+
+    class Logged(ab.Saliency):
+        def relinearize(self, x, target):
+            sizes.append(len(x))
+            return super().relinearize(x, target)
+
+    logged = Logged(attribution.classifier)
+    found = AttributionAscent(steps=30)(logged, x, ab.L2Ball(1))
+    assert min(sizes) > 0  # once all are at rest nothing is evaluated
     torch.testing.assert_close(found.deviation, torch.full_like(found.deviation, 2.0))
     gradual = [
         AttributionAscent(steps=n, step=Ascend())(attribution, x, ab.L2Ball(1)).evaluations

@@ -186,6 +186,8 @@ class _Climbs:
         if len(self.going) == self.batch == len(self.delta):
             yield _Part(self, self.going, self.problem, self.ball)
             return
+        if not len(self.going):
+            return
         for some in torch.split(self.going, objective.examples_at_once(self.problem)):
             rows = some % self.batch
             yield _Part(self, some, self.problem.rows(rows), self.ball.rows(self.problem.x, rows))
