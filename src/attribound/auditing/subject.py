@@ -108,7 +108,8 @@ class Subject:
             expected="a smooth network, or the setting smooth",
             got=str(error).rpartition(";")[0],  # without the remedy outside of audits
             remedy="set smooth (--smooth auto): the audit then bounds a smooth copy, attacks "
-            "both, and says of which network each number speaks",
+            "both, and says of which network each number speaks; or make claims that need no "
+            "slopes only (--claim smoothed)",
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
@@ -15,12 +15,14 @@ from attribound.networks.inputs import Target, check_inputs
 from attribound.results import Attacked, Bound, Bounds, Claim, claim_named, claims
 from attribound.values import from_spec
 
+#: An attribution, or a function that is one.
+Explained = Attribution | Callable[[Tensor, Tensor], Tensor]
 #: A claim's name, a text with settings (``"mean_value:shells=2"``), or its method.
 ClaimOrMethod = str | Claim | Method
 
 
 def bound(  # noqa: PLR0913 - the names users type
-    attribution: Attribution,
+    attribution: Explained,
     x: Tensor,
     ball: Ball,
     target: Target = None,
@@ -35,11 +37,12 @@ def bound(  # noqa: PLR0913 - the names users type
     ``"first_order"`` (``ab.FirstOrder()``), the paper's, holds if the attribution is linear in
     the ball; ``"mean_value"`` (``ab.MeanValue()``) needs no linearity, but a search; a
     calibration holds with a stated probability against its attack; ``"certified"``
-    (``ab.Certified()``) is proved, for sequential networks, smooth or of ReLUs.
-    ``ab.claims()`` lists all.
+    (``ab.Certified()``) is proved, for sequential networks, smooth or of ReLUs; ``"smoothed"``
+    (``ab.Smoothed()``) is proved of the noise-averaged map of any network, up to the luck of its
+    draws. ``ab.claims()`` lists all.
 
     Args:
-        attribution: g, e.g. ``ab.IntegratedGradients(model)``.
+        attribution: g, e.g. ``ab.IntegratedGradients(model)``, or a function ``fn(x, target)``.
         x: inputs ``(batch, *features)``; examples are treated one by one.
         ball: the perturbations, e.g. ``ab.L2Ball(0.1)``.
         target: labels to explain; default: the predicted class.
@@ -70,7 +73,7 @@ def bound(  # noqa: PLR0913 - the names users type
 
 
 def bounds(
-    attribution: Attribution,
+    attribution: Explained,
     x: Tensor,
     ball: Ball,
     target: Target = None,
@@ -91,6 +94,7 @@ def bounds(
     """
     methods = tuple(method_of(each) for each in claims)
     check_methods(methods)
+    attribution = from_spec(attribution, Attribution)
     x = check_inputs(x)
     check_ball(ball, x)
     labels = attribution.targets(x, target)

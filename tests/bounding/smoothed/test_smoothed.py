@@ -309,8 +309,10 @@ class TestAnyAttribution:
         def explain(x: Tensor, target: Tensor) -> np.ndarray:
             return np.maximum(x.numpy() @ weights.T, 0) @ weights
 
-        bound = ab.bound(ab.FunctionAttribution(explain), x, ab.L2Ball(0.05), 0, METHOD)
+        bound = ab.bound(explain, x, ab.L2Ball(0.05), 0, METHOD)
         assert (bound.degrees < 60).all()
+        wrapped = ab.bound(ab.FunctionAttribution(explain), x, ab.L2Ball(0.05), 0, METHOD)
+        assert torch.equal(bound.degrees, wrapped.degrees)
 
     @pytest.mark.filterwarnings("ignore:Setting backward hooks")
     @pytest.mark.parametrize(
