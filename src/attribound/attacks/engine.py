@@ -17,10 +17,10 @@ from attribound.basics.errors import InputError
 
 Keep = Literal["last", "best", "best_label_kept"]
 #: A climb whose scores at three points in a row differ by less than this share has come to rest.
-#: That saves a sixth of the steps and loses at most 0.06 % of the deviation on average in any of
+#: That saves a tenth of the steps and loses less than 0.02 % of the deviation on average in each of
 #: twelve cells that were tried. Two steps without a gain in the *best* score are no sign of rest:
-#: to stop there saved twice as much and lost up to 13 %, on networks that are not smooth by nature.
-_AT_REST = 0.005
+#: to stop there saved more and lost up to 13 %, for attributions that change abruptly.
+_AT_REST = 0.001
 
 
 @dataclass(frozen=True, eq=False)
