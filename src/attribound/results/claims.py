@@ -202,6 +202,7 @@ _SENTENCES = {
     Status.JUMPS: "Some neuron is exactly zero at the baseline (networks without biases: all are), "
     "so that integrated gradients jump where it switches and no Jacobian bounds them; use "
     "another baseline, or the claim certified.",
-    Status.STOPPED: "The certificate stopped at its limit of nodes or seconds: it holds, but is "
-    "not the tightest; raise nodes or seconds.",
+    Status.STOPPED: "The certificate stopped at its limit of nodes or seconds, or with too many "
+    "neurons to branch on: it holds, but is not the tightest; raise nodes or seconds, or use a "
+    "smaller ball.",
 }

@@ -91,7 +91,8 @@ class Moving:
         """Of one point: branch and bound."""
         tree, first, root = self.grown(swept)
         value = tree.value * (1 + SLACK)
-        exact = value <= EXACT * tree.attained or not len(first.items.neurons)
+        constant = not len(first.items.neurons) and not self.path.multiplied
+        exact = value <= EXACT * tree.attained or constant
         done = exact or not len(tree.leaves[0][2].items.neurons)
         return Flips(
             value,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -99,8 +99,3 @@ def ends_along(compact: Compact, directions: Tensor) -> tuple[Tensor, Tensor]:
         middle - largest(compact, -coefficients) - margin,
         middle + largest(compact, coefficients) + margin,
     )
-
-
-def cleared(compact: Compact) -> Compact:
-    """Without the neurons that can't switch: nothing depends on them."""
-    return replace(compact).only(compact.state != STABLE)
