@@ -12,6 +12,15 @@ from attribound.basics.tables import render
 
 USEFUL = 30.0  # degrees
 _KEY = ("network", "attribution", "ball", "epsilon", "dtype")
+_ROWS = 20  # of a table
+_TITLE = """\
+Certificates of the networks themselves, medians: T / attack at the root and at the end (of
+examples that an attack moved), plain intervals / T, shares that are exact and below 30 degrees (T,
+attack), neurons that may switch, nodes, seconds of one core, the most memory of the process (MB)"""
+_HEADER = (
+    *("n", "root", "T", "intervals", "exact", "T<30", "attack<30"),
+    *("neurons", "nodes", "s", "MB"),
+)
 _NOTHING = 1e-4  # of the attribution: less than that has not moved
 
 
@@ -23,16 +32,17 @@ def certificates_report(rows: pa.Table) -> str:
     cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in listed:
         cells.setdefault(tuple(row[name] for name in _KEY), []).append(row)
-    shown = [[*map(_cell, key), *_figures(own)] for key, own in cells.items()]
     over = sum(max(row["attack"], row["attained"]) > row["value"] for row in listed)
-    title = (
-        "Certificates of the networks themselves, medians: T / attack at the root and at the end,\n"
-        "plain intervals / T, shares that are exact and below 30 degrees (T, attack),\n"
-        "neurons that may switch, nodes, seconds of one core, the most memory (MB)"
-    )
-    header = [*_KEY, "n", "root", "T", "intervals", "exact", "T<30", "attack<30"]
-    table = render(title, [*header, "neurons", "nodes", "s", "MB"], shown)
-    return f"{table}\n\nAttacks that went further than a certificate: {over} of {len(listed)}."
+    names = dict.fromkeys(key[0] for key in cells)
+    tables = [_table(name, {k: own for k, own in cells.items() if k[0] == name}) for name in names]
+    told = f"Attacks that went further than a certificate: {over} of {len(listed)}."
+    return "\n\n".join([_TITLE, *tables, told])
+
+
+def _table(name: str, cells: dict[tuple[Any, ...], list[dict[str, Any]]]) -> str:
+    shown = [[*map(_cell, key[1:]), *_figures(own)] for key, own in cells.items()]
+    parts = [shown[start : start + _ROWS] for start in range(0, len(shown), _ROWS)]
+    return "\n\n".join(render(name, [*_KEY[1:], *_HEADER], part) for part in parts)
 
 
 def _cell(value: object) -> object:
