@@ -97,6 +97,12 @@ def test_without_biases_it_is_input_times_gradient_and_jumps() -> None:
         ab.bound(ig, x, ab.L2Ball(0.1), claim="mean_value")
 
 
+def test_no_examples_have_no_maps() -> None:
+    net, x = reference.mlp((12, 10)), reference.rows(0)
+    at_x = exact(net).relinearize(x, torch.zeros(0, dtype=torch.long))
+    assert at_x.value.shape == at_x.jacobian.matvec(x).shape == (0, 5)
+
+
 def test_float32_inputs_get_float32_of_the_float64_integral() -> None:
     net, x = reference.mlp((12, 10)), reference.rows()
     ig = exact(net.float())

@@ -66,6 +66,8 @@ def integrate(
     """
     mean = torch.zeros_like(lines.base)
     count = torch.zeros(len(mean), dtype=torch.long)
+    if not len(mean):  # attacks ask for the rows that are left, which may be none
+        return Integral(mean, count)
     found: list[_Jumps] = []
     state: _State | None = None
     for part in cells(network, lines, crossings):
