@@ -63,6 +63,7 @@ bench: $(VENV)/.dev data ## solver and attacks against what users have today, as
 # A quarter of an hour.
 bench-scaling: $(VENV)/.dev ## products, time and memory against features, steps, batch and depth
 	$(BIN)/python -u benchmarks/scaling.py | tee benchmarks/scaling.txt
+	$(BIN)/python -u benchmarks/exact_ig.py --cnn | tee benchmarks/exact_ig.txt
 
 # The other side is a commit: AUDITS='--before HEAD~10 --images 4' for another, or less.
 bench-audits: $(VENV)/.dev data ## whole audits, an earlier commit against this one

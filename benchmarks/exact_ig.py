@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
@@ -62,7 +62,7 @@ def regions(name: str, count: int, limit: str = "exact") -> list[object]:
     x = chosen(name, SEED).x[:count]
     ig = ab.IntegratedGradients(model_of(name), quadrature=limit)
     labels = ig.targets(x)
-    value, plain = timed(lambda: ig(x, labels))
+    value, plain = timed(lambda: ig.revalue(x, labels))
     paths = ExactPaths.of(ig.classifier, x, ig._baseline(x), labels)
     lines, many = paths.straight, paths._crossings
     at_x, whole = timed(
@@ -117,37 +117,43 @@ def claims(name: str, ball: ab.Ball, count: int) -> list[object]:
     return [*cells, f"{useful:.0%}", f"{ours:.1f} / {kept.mean():.1f}", f"{seconds / count:.2g}"]
 
 
+def table_of_regions(names: Sequence[str], count: int, limit: str = "exact") -> str:
+    """Paths through some networks."""
+    title = (
+        f"The integral from zero to the input, {count} test examples: parts of the path (median, "
+        "most),\nCPU-seconds an example (value / value and Jacobian), completeness, and the error "
+        f"of sums over {' / '.join(map(str, NODES))} nodes"
+    )
+    heads = ["network", "neurons", "regions", "CPU-s", "gap", "right Riemann", "midpoint"]
+    return render(title, heads, [regions(name, count, limit) for name in names])
+
+
+def table_of_claims(names: Sequence[str], count: int) -> str:
+    """Bounds and attacks on some networks."""
+    title = (
+        "Bound / strongest attack, median (largest), and how many attacks exceeded it; certified "
+        f"below half the map\n(30 degrees); of the top {TOP} features proved to stay / left by "
+        "attacks; CPU-seconds of the certificate an example"
+    )
+    heads = ["network", "l2", "first order", "mean value", "certified", "useful", "stay", "CPU-s"]
+    return render(title, heads, [claims(name, ball, count) for name in names for ball in BALLS])
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--examples", type=int, default=EXAMPLES)
+    parser.add_argument("--examples", type=int, default=EXAMPLES, help="of each network")
     parser.add_argument("--cnn", action="store_true", help="one image of SmallCNN, too")
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    names = [name for name in MLPS if NETWORKS[name].missing is None]
-    rows = [regions(name, asked.examples) for name in names]
+    if asked.examples:
+        there = [name for name in MLPS if NETWORKS[name].missing is None]
+        print(table_of_regions(there, asked.examples), flush=True)
+        for kind in ("credit", "mlp"):
+            names = [name for name in there if name.startswith(kind)]
+            print(f"\n{table_of_claims(names, asked.examples)}", flush=True)
     if asked.cnn:
-        rows.append(regions("cnn-nat", 1, "exact:100000"))
-    print(
-        render(
-            f"The integral from zero to the input, {asked.examples} test examples: parts of the "
-            "path (median, most),\nCPU-seconds an example (value / value and Jacobian), "
-            f"completeness, and the error of sums over {' / '.join(map(str, NODES))} nodes",
-            ["network", "neurons", "regions", "CPU-s", "gap", "right Riemann", "midpoint"],
-            rows,
-        )
-    )
-    print()
-    rows = [claims(name, ball, asked.examples) for name in names for ball in BALLS]
-    print(
-        render(
-            "Bound / strongest attack, median (largest), and how many attacks exceeded it; "
-            f"certified below half the map (30 degrees);\nof the top {TOP} features proved to stay "
-            "/ left by attacks; CPU-seconds of the certificate an example",
-            ["network", "l2", "first order", "mean value", "certified", "useful", "stay", "CPU-s"],
-            rows,
-        )
-    )
+        print(f"\n{table_of_regions(['cnn-nat'], 1, 'exact:100000')}")
 
 
 if __name__ == "__main__":

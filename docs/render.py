@@ -33,6 +33,7 @@ MEASURED = {
     "bounds.md": ("bounds", "deeper"),
     "network.md": ("network",),
     "smoothed.md": ("smoothed",),
+    "exact_ig.md": ("exact_ig",),
 }
 
 

@@ -131,6 +131,11 @@ class Attribution(Value, ABC):
         return self.classifier is not None and self.classifier.kinked
 
     @property
+    def crosses_kinks(self) -> bool:
+        """Whether its Jacobian is right across kinks of a network, so that no copy is needed."""
+        return False
+
+    @property
     def name(self) -> str:
         """What it is called in tables: as it would be written, e.g. ``ig:steps=50``."""
         return getattr(self, "label", None) or to_text(self)

@@ -70,7 +70,7 @@ class IntegratedGradients(ModelAttribution):
         return self.steps if self._limit is None else self._limit
 
     @property
-    def exact(self) -> bool:
+    def crosses_kinks(self) -> bool:
         """Whether it is the integral itself, not a sum over nodes."""
         return self._limit is not None
 

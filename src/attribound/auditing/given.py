@@ -180,11 +180,13 @@ def sharpened(
 ) -> tuple[AuditSettings, dict[str, Any] | None]:
     """``settings`` with the beta that ``smooth = "auto"`` stands for, and how it was chosen.
 
-    A network without kinks needs no copy.
+    A network without kinks needs no copy, and neither do attributions that cross them.
     """
     if settings.smooth != "auto":
         return settings, None
     bare = replace(settings, smooth=None)
+    if all(each.crosses_kinks for each in settings.attributions):
+        return bare, {"beta": None, "reason": "the attributions need no smooth copy"}
     subject = subject_of(bare, module)
     x = subject.place(samples.examples.read(samples.indices[:_PILOT]))
     if not find_kinks(subject.model, x[:1]):

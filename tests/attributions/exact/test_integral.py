@@ -177,7 +177,7 @@ _ORIGINAL = integral._jumped
 
 
 def test_an_audit_speaks_of_the_network_itself() -> None:
-    """Without a smooth copy, and with it: what is exact is refused by name there."""
+    """Without a smooth copy, also where one would be made if it were needed."""
     net, x = reference.mlp((12, 10)).float(), reference.rows(3).float()
     settings = {
         "attributions": [ab.IntegratedGradients(quadrature="exact")],
@@ -185,7 +185,7 @@ def test_an_audit_speaks_of_the_network_itself() -> None:
         "claims": ["first_order", "adjusted", "mean_value"],
         "attacks": {"ascent": ab.attacks.AttributionAscent(steps=3)},
     }
-    run = ab.audit(net, (x, net(x).argmax(1)), **settings)
+    run = ab.audit(net, (x, net(x).argmax(1)), smooth="auto", **settings)
     bounds, attacks = run.bounds().to_pylist(), run.attacks().to_pylist()
     assert {row["claim"] for row in bounds} == {"first_order", "adjusted", "mean_value"}
     assert {row["subject"] for row in (*bounds, *attacks)} == {"yours"}

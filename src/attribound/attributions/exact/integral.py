@@ -35,14 +35,12 @@ class Integral:
         cells: how many parts each path has, ``(batch,)``.
         jumps: for each path the rows dg, scaled so that the Hessian is ``sum sign row row^T``.
         signs: of each row.
-        grazing: whether a jump was left out that the path does not cross.
     """
 
     mean: Tensor
     cells: Tensor
     jumps: tuple[Tensor, ...] = ()
     signs: tuple[Tensor, ...] = ()
-    grazing: Tensor | None = None
 
     def hessian(self, like: Tensor) -> JumpHessian:
         """The derivative of the mean gradient, acting on what is like ``like``."""
@@ -149,16 +147,13 @@ def _scaled(mean: Tensor, count: Tensor, found: list[_Jumps], lines: StraightPat
     crossing = (rows * lines.away[owner]).sum(1)
     reach = rows.norm(dim=1) * lines.away.norm(dim=1)[owner]
     touches = crossing.abs() <= _GRAZING * reach
-    grazing = torch.zeros(len(mean), dtype=torch.bool)
-    grazing[owner[matters & touches]] = True
     kept = matters & ~touches
     owner, rows, crossing, place = owner[kept], rows[kept], crossing[kept], place[kept]
     scaled = rows * (place / crossing.abs()).sqrt().unsqueeze(1)
     signs = crossing.sign()
     mine = [(owner == row).nonzero().flatten() for row in range(len(mean))]
-    return Integral(
-        mean, count, tuple(scaled[each] for each in mine), tuple(signs[e] for e in mine), grazing
-    )
+    jumps = tuple(scaled[each] for each in mine)
+    return Integral(mean, count, jumps, tuple(signs[each] for each in mine))
 
 
 def _gradients(

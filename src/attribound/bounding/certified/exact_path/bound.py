@@ -43,7 +43,7 @@ def is_exact(attribution: Attribution) -> bool:
     return (
         isinstance(attribution, IntegratedGradients)
         and type(attribution)._value is IntegratedGradients._value
-        and attribution.exact
+        and attribution.crosses_kinks
     )
 
 
