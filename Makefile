@@ -7,7 +7,7 @@ FASHION := /usr/share/datasets/fashion-mnist
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format lint types layers bench bench-audits bench-bounds bench-network bench-scaling zoo paper docs clean data
+.PHONY: help demo test test-slow check format lint types layers bench bench-audits bench-bounds bench-exact bench-network bench-scaling zoo paper docs clean data
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ bench: $(VENV)/.dev data ## solver and attacks against what users have today, as
 # A quarter of an hour.
 bench-scaling: $(VENV)/.dev ## products, time and memory against features, steps, batch and depth
 	$(BIN)/python -u benchmarks/scaling.py | tee benchmarks/scaling.txt
+
+# Minutes, most of them for one image of SmallCNN.
+bench-exact: $(VENV)/.dev data ## exact integrated gradients of ReLU networks: regions, cost, claims
 	$(BIN)/python -u benchmarks/exact_ig.py --cnn | tee benchmarks/exact_ig.txt
 
 # The other side is a commit: AUDITS='--before HEAD~10 --images 4' for another, or less.

@@ -1,7 +1,6 @@
 """Exact integrated gradients of ReLU networks: regions, cost, and what the claims are worth.
 
-``python benchmarks/exact_ig.py > benchmarks/exact_ig.txt``; ``--cnn`` adds one image of SmallCNN
-(minutes). Errors are those of sums over nodes against the integral itself; bounds and attacks
+``make bench-exact``; ``--cnn`` adds one image of SmallCNN (minutes). Errors are those of sums over nodes against the integral itself; bounds and attacks
 are of exact integrated gradients of the network as it is run, without a smooth copy.
 """
 
