@@ -1,7 +1,8 @@
 """Exact integrated gradients of ReLU networks: regions, cost, and what the claims are worth.
 
-``make bench-exact``; ``--cnn`` adds one image of SmallCNN (minutes). Errors are those of sums over nodes against the integral itself; bounds and attacks
-are of exact integrated gradients of the network as it is run, without a smooth copy.
+``make bench-exact``; ``--cnn`` adds one image of SmallCNN (minutes). Errors are those of sums over
+nodes against the integral itself; bounds and attacks are of exact integrated gradients of the
+network as it is run, without a smooth copy.
 """
 
 from __future__ import annotations
