@@ -186,7 +186,7 @@ def _cell(row: dict[str, Any]) -> Cell:
 
 
 def show(rows: dict[Cell, dict[str, Any]]) -> None:
-    """A table for each axis, and a line for the large network."""
+    """A table for each axis, with a dash where nothing was measured, and the large network."""
     for axis, along in AXES.items():
         heads = [axis]
         for name in QUESTIONS:
@@ -195,12 +195,16 @@ def show(rows: dict[Cell, dict[str, Any]]) -> None:
         for cell in along:
             line: list[object] = [getattr(cell, axis)]
             for name in QUESTIONS:
-                row = rows[replace(cell, question=name)]
-                line += [
-                    f"{float(row['products']):.0f}",
-                    f"{float(row['seconds']):.3g}",
-                    f"{float(row['megabytes']):.0f}",
-                ]
+                row = rows.get(replace(cell, question=name))
+                line += (
+                    ["-"] * 3
+                    if row is None
+                    else [
+                        f"{float(row['products']):.0f}",
+                        f"{float(row['seconds']):.3g}",
+                        f"{float(row['megabytes']):.0f}",
+                    ]
+                )
             lines.append(line)
         print(render(f"Against {axis}: an example, CPU-seconds on one thread", heads, lines))
         print()
@@ -224,8 +228,9 @@ def draw(rows: dict[Cell, dict[str, Any]]) -> None:
     figure, axes = plt.subplots(2, len(AXES), figsize=(11, 5), sharex="col", sharey="row")
     for column, (axis, along) in enumerate(AXES.items()):
         for name in QUESTIONS:
-            found = [rows[replace(cell, question=name)] for cell in along]
-            places = [getattr(cell, axis) for cell in along]
+            there = [cell for cell in along if replace(cell, question=name) in rows]
+            found = [rows[replace(cell, question=name)] for cell in there]
+            places = [getattr(cell, axis) for cell in there]
             for place, key in zip(axes[:, column], ("seconds", "megabytes"), strict=True):
                 place.plot(places, [float(row[key]) for row in found], marker="o", ms=3, label=name)
                 place.set_xscale("log")
@@ -234,7 +239,7 @@ def draw(rows: dict[Cell, dict[str, Any]]) -> None:
         axes[1, column].set_xlabel(axis)
     axes[0, 0].set_ylabel("CPU-seconds an example")
     axes[1, 0].set_ylabel("peak memory, MB")
-    axes[0, 0].legend(fontsize=8)
+    axes[0, 0].legend(fontsize=8, loc="upper left")
     figure.tight_layout()
     figure.savefig(PLOT, dpi=110)
 

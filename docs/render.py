@@ -29,7 +29,15 @@ RESULTS = ROOT / "reproduction" / "paper" / "results"
 ANEW = "These are being made anew: `make paper` fills this part."
 #: Pages with measurements: part ``name`` is ``benchmarks/name.txt``.
 MEASURED = {
-    "benchmarks.md": ("core", "structured", "attacks", "training", "runner", "startup"),
+    "benchmarks.md": (
+        "core",
+        "structured",
+        "attacks",
+        "training",
+        "runner",
+        "startup",
+        "scaling",
+    ),
     "bounds.md": ("bounds", "deeper"),
     "network.md": ("network",),
     "smoothed.md": ("smoothed",),
