@@ -5,7 +5,15 @@ A test compares them with the registries.
 
 from __future__ import annotations
 
-ATTRIBUTIONS = ("captum", "function", "ig", "input_x_gradient", "saliency", "smooth_grad")
+ATTRIBUTIONS = (
+    "averaged",
+    "captum",
+    "function",
+    "ig",
+    "input_x_gradient",
+    "saliency",
+    "smooth_grad",
+)
 CLAIMS = ("first_order", "adjusted", "calibrated", "mean_value", "smoothed", "certified")
 PROTOCOLS = ("paper", "quick", "strong")
 #: Columns that the leaderboard can be sorted by.
