@@ -19,6 +19,7 @@ sys.path.insert(0, str(ROOT))  # the reproduction is in no package that could be
 
 from reproduction.paper.pages import (  # noqa: E402
     figures_markdown,
+    first_markdown,
     tables_markdown,
     verdicts_markdown,
 )
@@ -81,12 +82,21 @@ def sweeps() -> str:
     return sweep.markdown(sweep.HERE / "sweeps")
 
 
+#: The pages on the paper, and their parts.
+PAPER = {
+    "paper.md": ("verdicts", "first tables"),
+    "paper-tables.md": ("tables",),
+    "paper-figures.md": ("figures",),
+}
+
+
 def paper(results: Path = RESULTS) -> dict[str, str]:
-    """The parts of the page on the paper, from the results that are stored."""
+    """The parts of the pages on the paper, from the results that are stored."""
     if not (results / "verdicts.json").is_file():
-        return dict.fromkeys(("verdicts", "tables", "figures"), ANEW)
+        return dict.fromkeys((part for parts in PAPER.values() for part in parts), ANEW)
     return {
         "verdicts": verdicts_markdown(results),
+        "first tables": first_markdown(results),
         "tables": tables_markdown(results),
         "figures": figures_markdown(results, "../reproduction/paper/results"),
     }
@@ -116,9 +126,11 @@ def main() -> None:
     page = ROOT / "docs" / "zoo.md"
     text = fill(page.read_text(), "leaderboard", leaderboard())
     page.write_text(fill(text, "sweeps", sweeps()))
-    page = ROOT / "docs" / "paper.md"
-    for name, content in paper().items():
-        page.write_text(fill(page.read_text(), name, content))
+    made = paper()
+    for name, parts in PAPER.items():
+        page = ROOT / "docs" / name
+        for part in parts:
+            page.write_text(fill(page.read_text(), part, made[part]))
 
 
 if __name__ == "__main__":

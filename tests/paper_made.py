@@ -55,40 +55,64 @@ class MadeRuns(Runs):
         return "not run yet" if self.plan.has(spec) else super().why(spec)
 
 
+def balls_of(spec: RunSpec) -> list[Any]:
+    """Those of all kinds that fill a run."""
+    every = (PLAN.settings(spec, kind).balls for kind in PLAN.kinds_of(spec))
+    return list(dict.fromkeys(ball for balls in every for ball in balls))
+
+
+def attributions_of(spec: RunSpec) -> list[str]:
+    """The same for what is explained."""
+    every = (PLAN.settings(spec, kind).attributions for kind in PLAN.kinds_of(spec))
+    return list(dict.fromkeys(each.name for attributions in every for each in attributions))
+
+
+def attacks_of(spec: RunSpec, ball: Any) -> list[str]:
+    """The names of the attacks that are made in a ball."""
+    settings = (PLAN.settings(spec, kind) for kind in PLAN.kinds_of(spec))
+    return list(
+        dict.fromkeys(
+            name
+            for each in settings
+            if ball in each.balls
+            for name, attack in each.attacks.items()
+            if attack.applies(ball)
+        )
+    )
+
+
 def samples_of(
     spec: RunSpec, norm: str, epsilon: float, *, strength: float = 0.6, seed: int = 0
 ) -> list[Sample]:
     """Attacks reach ``strength`` times T_e on average; some flip the label."""
-    settings = PLAN.settings(spec)
-    (ball,) = [b for b in settings.balls if (b.name, b.epsilon) == (norm, epsilon)]
+    (ball,) = [b for b in balls_of(spec) if (b.name, b.epsilon) == (norm, epsilon)]
     found = []
     for i in range(SAMPLES):
         random = np.random.default_rng([seed, i, round(1e6 * epsilon), len(norm)])
         bound = epsilon * float(random.uniform(1, 3))
         own = Sample(bound, bound * float(random.uniform(1, 1.2)), float(random.uniform(0.5, 2)))
-        for name, attack in settings.attacks.items():
-            if attack.applies(ball):
-                own.trials[name] = [
-                    Trial(
-                        strength * bound * float(random.uniform(0.5, 1.5)),
-                        float(random.uniform(1, 40)),
-                        bool(random.random() < 0.7),
-                        float(random.uniform(0, 1)),
-                    )
-                    for _ in range(REPEATS)
-                ]
+        for name in attacks_of(spec, ball):
+            own.trials[name] = [
+                Trial(
+                    strength * bound * float(random.uniform(0.5, 1.5)),
+                    float(random.uniform(1, 40)),
+                    bool(random.random() < 0.7),
+                    float(random.uniform(0, 1)),
+                )
+                for _ in range(REPEATS)
+            ]
         found.append(own)
     return found
 
 
 def audit(spec: RunSpec, *, strength: float = 0.6, seed: int = 0) -> pa.Table:
     """All rows of a run."""
-    settings = PLAN.settings(spec)
-    claims = [method.claim.name for method in settings.claims]
+    claims = ["first_order", "adjusted"]
+    claims += ["mean_value"] if "strong" in spec.part else []
     rows = [
-        row(claims, attribution.name, ball, i, sample)
-        for attribution in settings.attributions
-        for ball in settings.balls
+        row(claims, attribution, ball, i, sample)
+        for attribution in attributions_of(spec)
+        for ball in balls_of(spec)
         for i, sample in enumerate(
             samples_of(spec, ball.name, ball.epsilon, strength=strength, seed=seed)
         )

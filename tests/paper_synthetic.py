@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from attribound.auditing.rows import MAPS_SCHEMA, SCHEMA, table
+from paper_made import attributions_of, balls_of
 from reproduction.paper.items import RunSpec
 from reproduction.paper.plan import Plan
 from reproduction.paper.records import MEASUREMENTS
@@ -37,12 +38,12 @@ class SyntheticRuns(Runs):
 
 def audit(spec: RunSpec, *, scale: float = 1.0, samples: int = 6, seed: int = 0) -> pa.Table:
     """The rows of an audit in all balls of the plan; attacks reach ``scale`` times the bound."""
-    settings = Plan.read().settings(spec)
+    (attribution,) = attributions_of(spec)
     rows = []
     for sample in range(samples):
         random = np.random.default_rng([seed, sample])
         xi, share = random.uniform(1, 3), random.uniform(0.5, 1)
-        for ball in settings.balls:
+        for ball in balls_of(spec):
             bound = xi * ball.epsilon
             attack = scale * share * bound
             name = "ifia" if ball.name == "linf" else "pgd"
@@ -51,7 +52,7 @@ def audit(spec: RunSpec, *, scale: float = 1.0, samples: int = 6, seed: int = 0)
                     "sample": 10 * sample,
                     "batch": 0,
                     "label": 1,
-                    "attribution": settings.attributions[0].name,
+                    "attribution": attribution,
                     "ball": ball.name,
                     "epsilon": ball.epsilon,
                     "features": 784,

@@ -171,8 +171,12 @@ def test_the_zoo_page_shows_the_cards() -> None:
 
 
 def test_the_paper_page_shows_the_stored_results() -> None:
-    for name, content in render.paper().items():
-        assert f"<!-- begin {name} -->\n{content}\n<!-- end" in page("paper")
+    made = render.paper()
+    assert {*made} == {part for parts in render.PAPER.values() for part in parts}
+    for name, parts in render.PAPER.items():
+        for part in parts:
+            shown = f"<!-- begin {part} -->\n{made[part]}\n<!-- end"
+            assert shown in page(name.removesuffix(".md"))
 
 
 def test_without_results_the_paper_page_says_so(tmp_path) -> None:

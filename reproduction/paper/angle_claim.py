@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reproduction.paper.correlation import rank_correlation
+from reproduction.paper.correlation import rank_correlation, rank_interval
 from reproduction.paper.items import DATA, METHODS
 from reproduction.paper.judging import FAILS, HOLDS, UNDECIDED, Judged, PaperVerdict, cells, judged
 from reproduction.paper.lookup import Protocol, title_of
@@ -52,7 +52,9 @@ def _verdict(known: Sequence[tuple[float, float, int]]) -> str:
 def _rho(found: tuple[float, float, int] | None) -> str:
     if found is None:
         return "nothing to rank"
-    return f"rho = {found[0]:.2f} (p = {found[1]:.2g}, {found[2]} models)"
+    ends = rank_interval(found[0], found[2])
+    around = "" if ends is None else f", 95 % {ends[0]:.2f} to {ends[1]:.2f}"
+    return f"rho = {found[0]:.2f} (p = {found[1]:.2g}{around}, {found[2]} models)"
 
 
 def _unbounded(own: Sequence[Judged]) -> str:

@@ -11,6 +11,7 @@ from scipy import stats
 
 _LEAST = 4  # of three pairs no order is significant
 _EXACT = 8  # pairs whose permutations are all tried
+_Z = 1.959963984540054  # 97.5 % of a standard normal variable are below
 _ROUNDING = 1e-9  # of sums of ranks, which are halves of integers
 
 
@@ -33,3 +34,16 @@ def rank_correlation(pairs: Sequence[tuple[float, float]]) -> tuple[float, float
     orders = np.array(list(permutations(x - x.mean())))
     reached = np.abs(orders @ centred) >= abs((x - x.mean()) @ centred) - _ROUNDING
     return rho, float(reached.mean()), len(known)
+
+
+def rank_interval(rho: float, n: int) -> tuple[float, float] | None:
+    """The 95 % interval of a rank correlation by Bonett and Wright (2000); None for too few.
+
+    >>> [round(end, 2) for end in rank_interval(-0.8, 7)]
+    [-0.98, 0.09]
+    """
+    if n < _LEAST or abs(rho) >= 1:
+        return None
+    half = _Z * math.sqrt((1 + rho**2 / 2) / (n - 3))
+    low, high = (math.tanh(math.atanh(rho) + sign * half) for sign in (-1, 1))
+    return low, high

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from attribound.basics import store_whole, storing
-from reproduction.paper.numbers import Numbers
+from reproduction.paper.statistics import ERROR, HIGH, LOW, Numbers
 
 _NONE = "-"
 #: How many samples numbers are of: those with a bound, and those that were attacked.
-_SIZES = ("n", "n_attack")
+_SIZES = ("n", "n_attack", "n_certificate")
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -21,6 +21,7 @@ _LATEX = {
     "∞": r"$\infty$",
     "ε": r"$\varepsilon$",
     "°": r"$^\circ$",
+    "±": r"$\pm$",
     **{character: rf"\{character}" for character in "&%$#_{}"},
 }
 
@@ -246,7 +247,9 @@ def _heading(block: Section, first: bool, width: int) -> list[str]:
 def _latex_cell(
     column: Column, ours: Mapping[str, float | None], paper: Mapping[str, float]
 ) -> str:
-    own, theirs = (_written(column, each).replace("%", r"\%") for each in (ours, paper))
+    own, theirs = (
+        _written(column, each).replace("%", r"\%").replace("±", r"$\pm$") for each in (ours, paper)
+    )
     return own if theirs == _NONE else rf"{own} {{\scriptsize({theirs})}}"
 
 
@@ -254,9 +257,20 @@ def _written(column: Column, numbers: Mapping[str, float | None]) -> str:
     value = numbers.get(column.key)
     if value is None:
         return _NONE
+    error = numbers.get(column.key + ERROR)
+    around = "" if error is None else f" ± {error:.{column.digits}f}"
+    return f"{value:.{column.digits}f}{around}{_behind(column, numbers)}"
+
+
+def _behind(column: Column, numbers: Mapping[str, float | None]) -> str:
+    """A share in brackets, with its interval if it has one."""
     share = numbers.get(column.bracket) if column.bracket else None
-    behind = "" if share is None else f" [{share:.2f}%]"
-    return f"{value:.{column.digits}f}{behind}"
+    if share is None:
+        return ""
+    low, high = (numbers.get(f"{column.bracket}{end}") for end in (LOW, HIGH))
+    if low is None or high is None:
+        return f" [{share:.2f}%]"
+    return f" [{share:.1f}%, {low:.0f}-{high:.0f}]"
 
 
 def _rules(block: Section) -> list[str]:

@@ -12,10 +12,17 @@ if TYPE_CHECKING:
 
 #: What the bound in l2 costs, without attacks.
 COST = "cost"
+#: Theorem 2 itself, which takes the dense Jacobian: fewer samples than the certificate has.
+DENSE = "dense"
+#: The same attack, climbing the attribution itself and a cheaper rule in its place.
+CHEAPER = "cheaper"
+#: Bounds that need neither linearity nor a search.
+CERTIFIED = "certified"
 #: Audits by the paper's attacks and by ours, of integrated gradients; the same of the other
-#: attributions of Table 2; and small measurements of Jacobians and remainders.
-AUDITS = ("paper", "strong", "methods", "methods-strong", COST)
-RECORDS = ("jacobian", "eta")
+#: attributions of Table 2; and small measurements of rules, Jacobians and remainders.
+AUDITS = ("paper", "strong", "methods", "methods-strong", COST, DENSE, CHEAPER, CERTIFIED)
+QUADRATURE = "quadrature"
+RECORDS = ("jacobian", "eta", QUADRATURE)
 #: What the paper calls the models, in the order of its tables; the first is in none but one.
 METHODS = {
     "ce": "CE",

@@ -26,6 +26,12 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table | None:
     return pa.Table.from_pylist([found[key] for key in sorted(found)], schema=tables[0].schema)
 
 
+def without_bounds(rows: pa.Table) -> pa.Table:
+    """The rows as if no bound had been asked for."""
+    empty = [{**row, "bounds": []} for row in rows.to_pylist()]
+    return pa.Table.from_pylist(empty, schema=rows.schema)
+
+
 def _both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     if other["error"] is not None:
         return one

@@ -32,6 +32,7 @@ class PaperVerdict:
         n: how many samples, models or cells were looked at.
         text: the numbers in words.
         numbers: the numbers.
+        made: how many attacks are behind it, each repeat on each sample in each ball.
     """
 
     name: str
@@ -41,6 +42,7 @@ class PaperVerdict:
     n: int
     text: str
     numbers: dict[str, Any] = field(default_factory=dict)
+    made: int = 0
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,13 @@ def judged(
         return PaperVerdict(name, claim, attacks, UNKNOWN, 0, "no run yet")
     verdict, text, values = found
     return PaperVerdict(name, claim, attacks, verdict, n, text, values)
+
+
+def attacks_behind(runs: Runs, protocol: Protocol, *norms: str) -> int:
+    """How many attacks were made in balls of some norms; ours count the paper's, too."""
+    protocols: tuple[Protocol, ...] = ("paper",) if protocol == "paper" else ("paper", "strong")
+    made = (cell["attacks"] for p in protocols for norm in norms for cell in cells(runs, norm, p))
+    return int(sum(each for each in made if each == each))  # noqa: PLR0124 - NaN without any
 
 
 def records(runs: Runs, kind: str) -> Iterator[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from reproduction.paper.items import METHODS, RunSpec
+from reproduction.paper.items import DENSE, METHODS, RunSpec
 from reproduction.paper.numbers import Numbers, cell_of, paper_numbers, strong_numbers
 from reproduction.paper.plan import Plan
 from reproduction.paper.runs import Runs
@@ -47,11 +47,13 @@ def numbers(
     cell = cell_of(table, *ball)
     if cell is None:
         return {}, no_radius(place.epsilon)
+    dense = None if place.attribution != "ig" else runs.table(RunSpec(place.data, model, DENSE))
+    theorem = None if dense is None else cell_of(dense, *ball)
     if protocol == "paper":
-        return paper_numbers(cell, label=label), ""
+        return paper_numbers(cell, theorem, label=label), ""
     theirs = runs.table(place.spec(model, "paper"))
     own = None if theirs is None else cell_of(theirs, *ball)
-    return strong_numbers(cell, own, label=label), ""
+    return strong_numbers(cell, own, theorem, label=label), ""
 
 
 def no_radius(epsilon: str) -> str:

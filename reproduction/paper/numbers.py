@@ -7,15 +7,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribound.auditing import Cell, cells
+from reproduction.paper.statistics import (
+    Numbers,
+    Values,
+    known,
+    largest,
+    least,
+    mean,
+    share,
+    with_error,
+)
 
-Values = npt.NDArray[np.float64]
-#: What a cell can say; None where there is nothing to say it from.
-Numbers = dict[str, float | None]
 UNDEFINED = 180.0
 _CLOSE = 1e-9
 #: Of a sample: how far and by which angle it was moved at most, and Kendall where it is furthest.
@@ -36,11 +42,12 @@ def measured(cell: Cell) -> Cell:
     return replace(cell, rows=cell.rows.filter(pc.is_null(cell.rows["error"])))
 
 
-def paper_numbers(cell: Cell, *, label: bool) -> Numbers:
+def paper_numbers(cell: Cell, dense: Cell | None = None, *, label: bool) -> Numbers:
     """A cell under the paper's protocol: means over repeats, then over samples.
 
     Args:
         cell: of one attribution and ball.
+        dense: the same with Theorem 2 itself, of fewer samples; see :func:`with_dense`.
         label: count only repeats that kept the label.
 
     ``n`` are samples with a bound, ``n_attack`` those that were attacked. ``exceeded`` are
@@ -53,41 +60,54 @@ def paper_numbers(cell: Cell, *, label: bool) -> Numbers:
     if not len(fine):
         return {"n": 0.0, "errors": float(len(cell))}
     bound, adjusted = fine.bound("first_order"), fine.bound("adjusted")
+    theorem = with_dense(fine, dense)
+    bound = bound if theorem is None else theorem
+    found: Numbers = {
+        "errors": float(len(cell) - len(fine)),
+        **_bounds(fine, bound, adjusted),
+        **_certificate(fine, theorem),
+    }
     attack = _made(fine)
+    if attack is None:
+        return {**found, "n_attack": 0.0}
     deviation = fine.attack(attack)
     still = deviation == 0
     every = _Trials(fine, attack, still)
     counted = every.kept() if label else every
-    mean = counted.mean("deviation")
+    moved = counted.mean("deviation")
     exceeded = counted.beyond(bound)
     judged = np.where(np.isnan(bound), 0.0, counted.count)
     furthest = np.where(still, np.nan, deviation)
     if label:
         furthest = np.where(fine.attack(attack, "label_kept") > 0, furthest, np.nan)
     return {
-        "errors": float(len(cell) - len(fine)),
-        "n_attack": float(_count(deviation)),
-        "attack": _mean(mean),
+        **found,
+        "n_attack": float(len(known(deviation))),
+        "attacks": float(every.count.sum()),
+        **with_error("attack", moved),
         "still": float(still.sum()),
-        "attack_degrees": _mean(_defined(counted.mean("degrees"))),
-        "kendall": _mean(every.mean("kendall")),
-        "exceeded": _percent(exceeded.sum(), judged.sum()),
-        "exceeded_samples": _percent((exceeded > 0).sum(), (judged > 0).sum()),
+        **with_error("attack_degrees", _defined(counted.mean("degrees"))),
+        **with_error("kendall", every.mean("kendall")),
+        **share("exceeded", exceeded.sum(), judged.sum(), (judged > 0).sum()),
+        **share("exceeded_samples", (exceeded > 0).sum(), (judged > 0).sum()),
         **_exceeded("exceeded_adjusted", furthest, adjusted),
-        "gap": _least(bound - mean),
-        "gap_adjusted": _least(adjusted - mean),
-        "labels_kept": _percent(every.kept().count.sum(), every.count.sum()),
-        **_bounds(fine, bound, adjusted),
+        **_beyond_certificate(fine, theorem, furthest),
+        "gap": least(bound - moved),
+        "gap_adjusted": least(adjusted - moved),
+        "labels_kept": share("", every.kept().count.sum(), every.count.sum())[""],
     }
 
 
-def strong_numbers(cell: Cell, paper: Cell | None, *, label: bool) -> Numbers:
+def strong_numbers(
+    cell: Cell, paper: Cell | None, dense: Cell | None = None, *, label: bool
+) -> Numbers:
     """The same cell under all attacks, ours and the paper's: the furthest of each sample.
 
     Args:
-        cell: of one attribution and ball, from runs with the strong protocol.
-        paper: that with the paper's own T_e and attack for the same samples; None to take
-            the run's, where T_e in the cube is the tighter dual certificate.
+        cell: of one attribution and ball, from runs with our attacks.
+        paper: that with the paper's own bounds and attack for the same samples; where it has
+            none, those of the run count.
+        dense: with Theorem 2 itself; see :func:`with_dense`.
         label: count only what kept the label.
     """
     fine = measured(cell)
@@ -101,25 +121,61 @@ def strong_numbers(cell: Cell, paper: Cell | None, *, label: bool) -> Numbers:
         found = _further(found, {name: np.where(counts, own[name], np.nan) for name in _FURTHEST})
         bound = np.where(np.isnan(own["first_order"]), bound, own["first_order"])
         adjusted = np.where(np.isnan(own["adjusted"]), adjusted, own["adjusted"])
+    certificate, theorem = bound, with_dense(fine, dense)
+    bound = bound if theorem is None else theorem
     furthest = found["attack"]
     numbers: Numbers = {
         "errors": float(len(cell) - len(fine)),
-        "n_attack": float(_count(fine.strongest("deviation"))),
-        "attack": _mean(furthest),
-        "attack_degrees": _mean(_defined(found["attack_degrees"])),
-        "kendall": _mean(found["kendall"]),
+        "n_attack": float(len(known(fine.strongest("deviation")))),
+        "attacks": float(sum(len(t) for name in fine.attacks for t in fine.repeats(name))),
+        **with_error("attack", furthest),
+        **with_error("attack_degrees", _defined(found["attack_degrees"])),
+        **with_error("kendall", found["kendall"]),
         **_exceeded("exceeded", furthest, bound),
         **_exceeded("exceeded_adjusted", furthest, adjusted),
-        "worst_factor": _largest(furthest / bound),
-        "gap": _least(bound - furthest),
-        "gap_adjusted": _least(adjusted - furthest),
+        "worst_factor": largest(furthest / bound),
+        "gap": least(bound - furthest),
+        "gap_adjusted": least(adjusted - furthest),
         **_bounds(fine, bound, adjusted),
     }
+    if theorem is not None:
+        numbers |= with_error("certificate", certificate)
+        numbers |= _exceeded("exceeded_certificate", furthest, certificate)
     if "mean_value" in fine.claims:
         value = fine.bound("mean_value")
-        numbers["mean_value"] = _mean(value)
+        numbers |= with_error("mean_value", value)
         numbers |= _exceeded("exceeded_mean_value", furthest, value)
     return numbers
+
+
+def with_dense(cell: Cell, dense: Cell | None) -> Values | None:
+    """Theorem 2 for the samples of a cell that have it; None if none has.
+
+    Elsewhere it is NaN: the certificate is below it, and a mean of both would be of nothing.
+    """
+    if dense is None or not len(fine := measured(dense)):
+        return None
+    place = dict(zip(fine.samples, fine.bound("first_order"), strict=True))
+    values = np.array([place.get(sample, np.nan) for sample in cell.samples])
+    return values if len(known(values)) else None
+
+
+def _certificate(cell: Cell, theorem: Values | None) -> Numbers:
+    """The dual certificate of all samples beside Theorem 2 of few, and their ratio."""
+    if theorem is None:
+        return {}
+    own = cell.bound("first_order")
+    return {
+        **with_error("certificate", own),
+        "n_certificate": float(len(known(own))),
+        **with_error("theorem_by_certificate", theorem / own),
+    }
+
+
+def _beyond_certificate(cell: Cell, theorem: Values | None, furthest: Values) -> Numbers:
+    if theorem is None:
+        return {}
+    return _exceeded("exceeded_certificate", furthest, cell.bound("first_order"))
 
 
 def column(rows: pa.Table, name: str) -> Values:
@@ -168,22 +224,22 @@ def _bounds(cell: Cell, bound: Values, adjusted: Values) -> Numbers:
     whole = bound.mean() / size.mean() if size.mean() > 0 else math.inf
     return {
         "n": float(len(bound)),
-        "bound": _mean(bound),
-        "adjusted": _mean(adjusted),
-        "bound_degrees": _mean(_defined(angles)),
+        **with_error("bound", bound),
+        **with_error("adjusted", adjusted),
+        **with_error("bound_degrees", _defined(angles)),
         "undefined": float((angles >= UNDEFINED).sum()),
         # As the paper has it: the arc sine of one ratio of means.
         "aggregate_degrees": float(np.degrees(np.arcsin(whole))) if whole < 1 else UNDEFINED,
-        "relative": _mean(ratio[np.isfinite(ratio)]),
-        "attribution_norm": _mean(size),
+        **with_error("relative", ratio[np.isfinite(ratio)]),
+        "attribution_norm": mean(size),
     }
 
 
-def _made(cell: Cell) -> str:
-    """The attack that was made in this ball, on what was bounded: the paper speaks of that."""
+def _made(cell: Cell) -> str | None:
+    """The attack that was made in this ball, on what was bounded; None if there is none yet."""
     made = _on_bounded(cell)
-    assert len(made) == 1, made  # the paper has one for each norm
-    return made[0]
+    assert len(made) < 2, made  # the paper has one for each norm
+    return made[0] if made else None
 
 
 def _on_bounded(cell: Cell) -> list[str]:
@@ -233,31 +289,8 @@ def _aligned(cell: Cell, other: Cell) -> Mapping[str, Values]:
 def _exceeded(name: str, furthest: Values, bound: Values) -> Numbers:
     """Per cent of the samples that have both."""
     both = ~np.isnan(furthest) & ~np.isnan(bound)
-    return {name: _percent((furthest > bound)[both].sum(), both.sum())}
+    return share(name, (furthest > bound)[both].sum(), both.sum())
 
 
 def _defined(angles: Values) -> Values:
     return angles[angles < UNDEFINED]
-
-
-def _count(values: Values) -> int:
-    return int((~np.isnan(values)).sum())
-
-
-def _mean(values: Values) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else None
-
-
-def _least(values: Values) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.min()) if len(known) else None
-
-
-def _largest(values: Values) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.max()) if len(known) else None
-
-
-def _percent(part: float, whole: float) -> float | None:
-    return 100.0 * float(part) / float(whole) if whole else None

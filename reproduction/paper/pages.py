@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from attribound import InputError
-from reproduction.paper import cost, verdicts
+from reproduction.paper import cost, effort, holding, rules, verdicts
 from reproduction.paper.figures.items import ITEMS as FIGURES
 from reproduction.paper.grid import Grid
 from reproduction.paper.tables import ITEMS
 
+#: The tables that a reader meets first; all others have a page of their own.
+FIRST = ("table3-strong", "table4-strong", holding.ITEM.name)
+
+
+def first_markdown(results: Path) -> str:
+    """The few tables beside the verdicts, and what was measured behind them.
+
+    Raises:
+        InputError: there is none.
+    """
+    return _markdown(results, [*FIRST, effort.ITEM.name])
+
 
 def tables_markdown(results: Path) -> str:
-    """Every stored table by the paper's attacks and by ours, in the paper's order; costs last.
+    """All other tables by the paper's attacks and by ours, in its order; rules and costs last.
 
     Raises:
         InputError: there is none.
     """
     names = [name for item in ITEMS for name in (item, f"{item}-strong")]
-    names.append(cost.ITEM.name)
+    names += [*rules.ITEMS, cost.ITEM.name]
+    return _markdown(results, [name for name in names if name not in FIRST])
+
+
+def _markdown(results: Path, names: Sequence[str]) -> str:
     files = [results / f"{name}.json" for name in names]
     found = [Grid.of(json.loads(f.read_text(encoding="utf-8"))) for f in files if f.is_file()]
     if not found:

@@ -11,11 +11,10 @@ import attribound as ab
 from attribound.auditing import AuditSettings, read_settings
 from attribound.basics import read_toml
 from attribound.values import Record, from_spec
-from reproduction.paper.items import AUDITS, COST, RECORDS, RunSpec
+from reproduction.paper.items import AUDITS, RECORDS, RunSpec
 
 #: The plan that is used unless another is named.
 SHIPPED = Path(__file__).with_name("plan.toml")
-_DEFAULT_SAMPLES = 8
 _BALLS = {"l2": ab.L2Ball, "linf": ab.LinfBall}
 
 
@@ -42,18 +41,32 @@ class Kind(Record):
         settings: of its audits.
         part: of the tables that it fills, one of ``AUDITS`` or ``RECORDS``; default: its name.
         norms: of the balls that it is made in.
+        first: whether only the smallest ball of each norm is looked at.
         papers_bound: whether the bound is what ``paper_bound`` of the data says.
+        attacks_only: whether its bounds, without which there is no audit, count for nothing.
+        through: names of its attacks that climb the ``climbed`` of the data, and are judged
+            on its ``attribution``.
+        beside: attributions that are measured beside that of the data.
+        block: at most so many samples are stored at once.
     """
 
     settings: dict[str, Any]
     part: str | None = None
     norms: tuple[str, ...] = tuple(_BALLS)
+    first: bool = False
     papers_bound: bool = False
+    attacks_only: bool = False
+    through: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    block: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse norms that no ball of the paper has."""
         for norm in self.norms:
             _check("norms", norm, norm in _BALLS, f"of {', '.join(_BALLS)}")
+        for name in self.through:
+            there = name in self.settings.get("attacks", {})
+            _check("through", name, there, "the name of an attack of the kind")
 
 
 @dataclass(frozen=True)
@@ -81,9 +94,11 @@ class DataPlan(Record):
 
     Attributes:
         title: what the paper calls it.
-        samples: of each kind; one that is not there has those of its part, or of ``paper``.
+        samples: of each kind; one that is not there is not measured.
         balls: of all kinds but those of other attributions.
         models: by key, in the order of the tables.
+        attribution: that of all kinds that name none.
+        climbed: a cheaper rule for it, which attacks may climb; itself if there is none.
         methods_balls: those for the attributions of Table 2, if it has them.
         k: of top-k.
         name: of the data, if not its key.
@@ -97,6 +112,8 @@ class DataPlan(Record):
     samples: dict[str, int]
     balls: Radii
     models: dict[str, ModelPlan]
+    attribution: str = "ig"
+    climbed: str | None = None
     methods_balls: Radii = field(default_factory=Radii)
     k: int | None = None
     name: str | None = None
@@ -149,7 +166,8 @@ class Plan(Record):
 
     def __post_init__(self) -> None:
         """Refuse parts that nobody shows, and empty blocks."""
-        for block in (self.block, *(data.block for data in self.data.values())):
+        parts = (*self.data.values(), *self.kinds.values())
+        for block in (self.block, *(each.block for each in parts)):
             _check("block", block, block is None or block >= 1, "1 or more")
         known = (*AUDITS, *RECORDS)
         for name, kind in self.kinds.items():
@@ -181,8 +199,8 @@ class Plan(Record):
         """How many samples a kind takes, at most ``most``."""
         data = self.data[spec.data]
         numbers = {**data.samples, **data.models[spec.model].samples}
-        names = (kind or spec.part, spec.part, "paper")
-        planned = next((numbers[name] for name in names if name in numbers), _DEFAULT_SAMPLES)
+        names = (kind or spec.part, spec.part)
+        planned = next((numbers[name] for name in names if name in numbers), 0)
         return planned if most is None else min(planned, most)
 
     def portions(self, spec: RunSpec, most: int | None = None) -> tuple[Portion, ...]:
@@ -190,11 +208,13 @@ class Plan(Record):
 
         Only the first of each kind keeps maps, for Table 1 shows a sample.
         """
-        block = self.data[spec.data].block or self.block
+        usual = self.data[spec.data].block or self.block
         found = [
             Portion(spec, kind, part)
             for kind in self.kinds_of(spec)
-            for part in _cut(self.settings(spec, kind, most), block)
+            for part in _cut(
+                self.settings(spec, kind, most), min(usual, self.kinds[kind].block or usual)
+            )
         ]
         return tuple(sorted(found, key=lambda portion: portion.settings.skip))
 
@@ -222,21 +242,28 @@ class Plan(Record):
         }
         if data.batch is not None:
             document["batch"] = data.batch
-        if self.kinds[kind].papers_bound and data.paper_bound:
+        own = self.kinds[kind]
+        if own.papers_bound and data.paper_bound:
             document["first_order"] = data.paper_bound
-        document |= self.kinds[kind].settings
+        document["attributions"] = list(dict.fromkeys((data.attribution, *own.beside)))
+        document |= own.settings
+        if data.climbed is not None:
+            attacks = dict(document.get("attacks", {}))
+            climbing = {name: _through(attacks[name], data.climbed) for name in own.through}
+            document |= {"attacks": attacks | climbing} if climbing else {}
         if not data.maps:
             document["maps"] = "none"
         return read_settings(document)
 
     def _balls(self, spec: RunSpec, kind: str) -> tuple[ab.Ball, ...]:
-        """Where a kind is made; what the bound in l2 costs is the same at all radii."""
-        data = self.data[spec.data]
-        norms = self.kinds[kind].norms
+        """Where a kind is made."""
+        data, own = self.data[spec.data], self.kinds[kind]
         if spec.part.startswith("methods"):
-            return data.methods_balls.balls(norms)
+            return data.methods_balls.balls(own.norms)
         radii = data.models[spec.model].balls or data.balls
-        return radii.balls(("l2",))[:1] if spec.part == COST else radii.balls(norms)
+        if own.first:
+            return tuple(ball for norm in own.norms for ball in radii.balls((norm,))[:1])
+        return radii.balls(own.norms)
 
     def _weights(self, name: str | None) -> str | None:
         if name is None:
@@ -250,6 +277,11 @@ class Plan(Record):
         models = self.data[data].models if data in self.data else {}
         specs = (RunSpec(data, model, part) for model in models for part in parts)
         return tuple(spec for spec in specs if self.has(spec))
+
+
+def _through(attack: Any, climbed: str) -> dict[str, Any]:
+    """The same attack, on another rule; what it is made in and how often stays outermost."""
+    return {"kind": "through", "attack": attack, "recipe": climbed}
 
 
 def _cut(whole: AuditSettings, block: int) -> Iterator[AuditSettings]:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 import attribound as ab
 from attribound.auditing import AuditSettings, chosen, load_data, load_model
 from attribound.operators import dense
+from reproduction.paper.items import QUADRATURE
 
 _COLUMNS = 512
 _RADII = 8
@@ -49,6 +50,14 @@ _ETA = pa.schema(
         "attribution_norm": pa.float64(),
     }
 )
+_QUADRATURE = pa.schema(
+    {
+        "sample": pa.int64(),
+        "rule": pa.string(),
+        "error": pa.float64(),  # relative, against the integral
+    }
+)
+_INTEGRAL = ab.IntegratedGradients(steps=400, quadrature="midpoint")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +65,7 @@ class MeasuredModel:
     """The attribution of a model, and samples, as an audit with these settings has them.
 
     Attributes:
-        settings: complete, with one attribution.
+        settings: complete; the first of its attributions is the one.
         attribution: of the model, or of its smooth copy.
         x: the samples.
         samples: their indices in the data.
@@ -83,7 +92,7 @@ class MeasuredModel:
         examples = load_data(settings.data, settings.split)
         indices = chosen(len(examples), settings.limit, settings.seed, settings.skip)
         x = examples.read(indices).to(settings.device, settings.torch_dtype)
-        (recipe,) = settings.attributions
+        recipe = settings.attributions[0]
         about = {
             "settings": settings.document(),
             "model": {**loaded.details, "name": loaded.name, "fingerprint": _model_digest(model)},
@@ -173,6 +182,23 @@ def eta_rows(subject: MeasuredModel) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_ETA)
 
 
+def quadrature_rows(subject: MeasuredModel) -> pa.Table:
+    """How far rules are from the integral, |g - g_400| / |g_400| by 400 midpoints."""
+    classifier = subject.attribution.classifier
+    assert classifier is not None
+    rows: list[dict[str, Any]] = []
+    for i in range(len(subject.x)):
+        x = subject.x[i : i + 1]
+        target = subject.attribution.targets(x)
+        exact = _INTEGRAL.of(classifier)(x, target)
+        for rule in subject.settings.attributions:
+            error = (rule.of(classifier)(x, target) - exact).norm() / exact.norm()
+            rows.append(
+                {"sample": int(subject.samples[i]), "rule": rule.name, "error": float(error)}
+            )
+    return pa.Table.from_pylist(rows, schema=_QUADRATURE)
+
+
 @dataclass(frozen=True)
 class Recorded:
     """Columns, and what measures them."""
@@ -184,6 +210,7 @@ class Recorded:
 MEASUREMENTS: dict[str, Recorded] = {
     "jacobian": Recorded(_JACOBIAN, jacobian_rows),
     "eta": Recorded(_ETA, eta_rows),
+    QUADRATURE: Recorded(_QUADRATURE, quadrature_rows),
 }
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from attribound import zoo
 from attribound.auditing import AuditSettings, Engine, audit
 from attribound.basics import Lock, StorageError, sha256_of, storing
 from reproduction.paper.items import RECORDS, RunSpec
-from reproduction.paper.joining import joined
+from reproduction.paper.joining import joined, without_bounds
 from reproduction.paper.plan import Plan, Portion
 from reproduction.paper.records import measure_record
 from reproduction.paper.store import StoredTable
@@ -25,7 +27,28 @@ from reproduction.paper.store import StoredTable
 UNPLANNED = "no such network here"
 _LEFT_OUT = "not in the plan"
 _NOT_YET = "not run yet"
+#: In what a block is of: the CPU-seconds it took.
+CPU = "cpu_seconds"
 _ZOO = "zoo:"
+
+
+@dataclass(frozen=True, eq=False)
+class StoredBlock:
+    """One block of a run.
+
+    Attributes:
+        kind: of the plan.
+        samples: it has, or would have.
+        key: under which it is stored; None if it is not.
+        seconds: of a CPU that it took.
+        rows: None if it is not there.
+    """
+
+    kind: str
+    samples: int
+    key: str | None
+    seconds: float
+    rows: pa.Table | None
 
 
 class Runs:
@@ -47,6 +70,7 @@ class Runs:
         self._failures: dict[RunSpec, str] = {}
         self._stored: dict[str, StoredTable] = {}
         self._indices: dict[str, dict[str, str]] = {}
+        self._joined: dict[RunSpec, tuple[tuple[tuple[str, ...], ...], pa.Table | None]] = {}
 
     def table(self, spec: RunSpec) -> pa.Table | None:
         """The rows of a run so far; None if there are none, and :meth:`why` says why."""
@@ -54,8 +78,18 @@ class Runs:
         for portion in self._portions(spec):
             if (key := self._key(portion)) is not None:
                 by_kind.setdefault(portion.kind, []).append(key)
-        found = [self._of(kind).rows(keys) for kind, keys in by_kind.items()]
-        return joined([rows for rows in found if rows is not None])
+        what = tuple((kind, *keys) for kind, keys in by_kind.items())
+        if self._joined.get(spec, ((), None))[0] != what:  # asked for by every table and verdict
+            found = [self._rows(kind, keys) for kind, keys in by_kind.items()]
+            self._joined[spec] = what, joined([rows for rows in found if rows is not None])
+        return self._joined.get(spec, ((), None))[1]
+
+    def _rows(self, kind: str, keys: list[str]) -> pa.Table | None:
+        rows = self._of(kind).rows(keys)
+        return without_bounds(rows) if rows is not None and self._attacks_only(kind) else rows
+
+    def _attacks_only(self, kind: str) -> bool:
+        return self.plan.kinds[kind].attacks_only
 
     def maps(self, spec: RunSpec) -> pa.Table | None:
         """The maps that audits kept so far; None if there is none."""
@@ -66,6 +100,19 @@ class Runs:
             if (rows := self._of(_maps(portion.kind)).rows([key])) is not None
         ]
         return pa.concat_tables(found) if found else None
+
+    def blocks(self, spec: RunSpec) -> Iterator[StoredBlock]:
+        """All blocks that are planned for a run, with what is there of each."""
+        for portion in self._portions(spec):
+            key = self._key(portion)
+            stored = self._of(portion.kind)
+            yield StoredBlock(
+                portion.kind,
+                portion.settings.limit or 0,
+                key,
+                0.0 if key is None else float(stored.blocks[key].get(CPU) or 0),
+                None if key is None else stored.rows([key]),
+            )
 
     def why(self, spec: RunSpec) -> str:
         """Why a run is not there, for the reader of a table."""
@@ -110,13 +157,16 @@ class Runs:
             lock.release()
 
     def _breadth_first(self, specs: Iterable[RunSpec]) -> Iterator[Portion]:
+        """All first samples, then all next ones; in each round kinds in the order of the plan."""
         every = [portion for spec in specs for portion in self._portions(spec)]
-        return iter(sorted(every, key=lambda portion: portion.settings.skip))
+        order = {kind: i for i, kind in enumerate(self.plan.kinds)}
+        return iter(sorted(every, key=lambda each: (each.settings.skip, order[each.kind])))
 
     def _make(
         self, portion: Portion, engine: Engine | None, progress: bool | Console
     ) -> str | None:
         """Measure and store one block; None, or the reason why it could not be measured."""
+        before = _cpu_seconds()
         try:
             if portion.spec.part in RECORDS:
                 about, rows = measure_record(portion.spec.part, portion.settings)
@@ -128,7 +178,12 @@ class Runs:
             raise
         except ab.AttriboundError as error:  # the others can still be made
             return str(error)
-        about = {**about, "data_key": portion.spec.data, "model_key": portion.spec.model}
+        about = {
+            **about,
+            "data_key": portion.spec.data,
+            "model_key": portion.spec.model,
+            CPU: round(_cpu_seconds() - before, 1),
+        }
         if maps is not None and maps.num_rows:
             self._of(_maps(portion.kind)).append(about, maps)
         self._of(portion.kind).append(about, rows)
@@ -153,6 +208,12 @@ class Runs:
             if index[key] == wanted and digest in (None, about["model"].get("sha256")):
                 return key
         return None
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of those it started that have ended."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def _about(run: ab.Run) -> dict[str, Any]:

@@ -6,12 +6,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from attribound.attacks import IFIA, PGD, Attack, OnlyIn, Repeated
 from reproduction.paper.grid import Column, Columns, Grid, Line, Section
-from reproduction.paper.items import DATA, METHODS, MODELS, Item, RunSpec
+from reproduction.paper.items import DATA, DENSE, METHODS, MODELS, Item, RunSpec
 from reproduction.paper.lookup import Place, Protocol, models_of, numbers, title_of
+from reproduction.paper.notes import (
+    ANGLES,
+    CUBE,
+    ERRORS,
+    LABEL,
+    NORMS,
+    SCALE,
+    STILL,
+    STRONG,
+    protocol_of,
+    rules_of,
+)
 from reproduction.paper.numbers import Numbers
-from reproduction.paper.plan import Plan
 from reproduction.paper.runs import UNPLANNED, Runs
 from reproduction.paper.values import RADII, printed
 
@@ -23,32 +33,12 @@ _TURNED = Column("attack_degrees", "T̂_c°", r"$\widehat{T}_c$($\deg$)")
 _ANGLE = Column("bound_degrees", "T_c°", r"$T_c$($\deg$)")
 _AGGREGATE = Column("aggregate_degrees", "T_c° of means", r"$\bar T_c$($\deg$)")
 _KENDALL = Column("kendall", "Kendall", "Kendall")
+_CERTIFICATE = Column("certificate", "certificate", "certificate")
 _SEARCHED = Column("mean_value", "mean-value", "mean-value", bracket="exceeded_mean_value")
 L2 = (_ATTACK, _EXCEEDED, _ADJUSTED, _TURNED, _ANGLE)
-LINF = (_ATTACK, _BOUND, _TURNED, _ANGLE)
+LINF = (_ATTACK, _BOUND, _CERTIFICATE, _TURNED, _ANGLE)
 
-_NORMS = {"l2": "l2", "linf": "l∞"}
 _METHODS = {"saliency": "SM", "input_x_gradient": "Input*gradient", "ig": "IG"}
-_STRONG = (
-    "The same samples under our strongest attacks: T̂ is the furthest of each sample by any of "
-    "them or the paper's, brackets are the share of samples beyond the bound before them. In "
-    "parentheses what the paper prints for its own attacks."
-)
-_LABEL = "Only perturbations that keep the label count; the bound is the same with and without."
-_SCALE = "T_e scales with the logits of a network; T_e / |g| is in the JSON file as “relative”."
-_ANGLES = (
-    "T_c is the mean of the angles that are limited at all (T_e < |g|; the others are counted as "
-    "“undefined” in the JSON file). The paper's is the arc sine of one ratio of means, which is "
-    "“T_c of means” here."
-)
-_STILL = (
-    "Where IFIA finds nothing that keeps the label it stays at the input: such samples are in no "
-    "number of the attack, and counted as “still” in the JSON file."
-)
-_CUBE = (
-    "T_e in l∞ is Theorem 2, or Corollary 1 where that is smaller; for images too large for a "
-    "dense Jacobian it is our dual certificate."
-)
 
 
 def _row(runs: Runs, table: str, places: list[Place], model: str, protocol: Protocol) -> Line:
@@ -77,7 +67,11 @@ def _with_ours(columns: tuple[Column, ...], protocol: Protocol) -> tuple[Column,
     """Under our attacks every bound has its share of samples beyond it, and there is one more."""
     if protocol == "paper":
         return columns
-    shared = {"bound": "exceeded", "adjusted": "exceeded_adjusted"}
+    shared = {
+        "bound": "exceeded",
+        "adjusted": "exceeded_adjusted",
+        "certificate": "exceeded_certificate",
+    }
     own = tuple(
         replace(column, bracket=shared.get(column.key, column.bracket)) for column in columns
     )
@@ -94,14 +88,14 @@ def _without_label(table: str, title: str, runs: Runs, protocol: Protocol) -> Gr
         places = [Place("cifar10", norm, "0.1", attribution) for attribution in _METHODS]
         if table == "table2":
             row = _row(runs, table, places, "trades-igr", protocol)
-            rows: tuple[Line, ...] = (replace(row, title=f"{_NORMS[norm]}"),)
+            rows: tuple[Line, ...] = (replace(row, title=f"{NORMS[norm]}"),)
         else:
             rows = tuple(
                 row
                 for row in _models(runs, table, places, protocol)
                 if row.title != METHODS["trades-igr"]
             )
-        blocks.append(Section(_NORMS[norm], groups, rows))
+        blocks.append(Section(NORMS[norm], groups, rows))
     if table == "table2":
         blocks = [Section("", groups, tuple(row for block in blocks for row in block.rows))]
     notes = (
@@ -123,7 +117,7 @@ def _one_radius(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
         rows = _models(runs, table, [Place(data, norm, epsilon)], protocol)
         group = Columns("", _with_ours(columns, protocol))
         blocks.append(Section(f"{name}, ε = {epsilon}", (group,), rows))
-    notes = (_LABEL, _ANGLES, *((_CUBE, _STILL) if norm == "linf" else ()), _SCALE)
+    notes = (LABEL, ANGLES, *((CUBE, STILL) if norm == "linf" else ()), SCALE)
     if table == "table3":
         notes += ("AdvAAT and ART of MNIST are swapped between the paper's Tables 3 and 7.",)
     return Grid(table, title, tuple(blocks), notes)
@@ -139,7 +133,7 @@ def _two_radii(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
         places = [Place(data, norm, epsilon) for epsilon in radii]
         groups = tuple(Columns(f"ε = {text}", _with_ours(columns, protocol)) for text in radii)
         blocks.append(Section(name, groups, _models(runs, table, places, protocol)))
-    notes: tuple[str, ...] = (_LABEL, *((_CUBE, _STILL) if norm == "linf" else ()))
+    notes: tuple[str, ...] = (LABEL, *((CUBE, STILL) if norm == "linf" else ()))
     if norm == "l2":
         notes += (
             (
@@ -162,13 +156,13 @@ def _gaps(table: str, title: str, runs: Runs, protocol: Protocol) -> Grid:
         models = (*METHODS, *sorted(extras))
         rows = (_gap_row(runs, table, norm, model, protocol) for model in models)
         shown = tuple(row for row in rows if any(row.ours) or any(row.paper) or row.reason)
-        blocks.append(Section(f"{_NORMS[norm]}, ε =", groups, shown))
+        blocks.append(Section(f"{NORMS[norm]}, ε =", groups, shown))
     notes = (
         (
             "The least T'_e - T̂_e (l2) or T_e - T̂_e (l∞) over samples; below zero a bound was "
             "exceeded. The minimum falls with the number of samples."
         ),
-        _LABEL,
+        LABEL,
     )
     return Grid(table, title, tuple(blocks), notes)
 
@@ -198,11 +192,11 @@ def _large_images(table: str, title: str, runs: Runs, protocol: Protocol) -> Gri
     data = "flowers17" if table == "table9" else "imagenet"
     places = [Place(data, "l2", "0.1"), Place(data, "linf", "8/255")]
     groups = tuple(
-        Columns(f"{_NORMS[norm]}, ε = {epsilon}", _with_ours(columns, protocol))
+        Columns(f"{NORMS[norm]}, ε = {epsilon}", _with_ours(columns, protocol))
         for norm, epsilon, columns in (("l2", "0.1", L2), ("linf", "8/255", LINF))
     )
     block = Section("", groups, _models(runs, table, places, protocol))
-    return Grid(table, title, (block,), (_LABEL, _CUBE, _STILL))
+    return Grid(table, title, (block,), (LABEL, CUBE, STILL))
 
 
 _Maker = Callable[[str, str, Runs, Protocol], Grid]
@@ -227,41 +221,13 @@ def grid(table: str, runs: Runs, protocol: Protocol) -> Grid:
         made = replace(
             made, name=f"{table}-strong", title=f"{made.title}, under our strongest attacks"
         )
-    how = _STRONG if protocol == "strong" else _protocol(runs.plan)
-    return replace(made, notes=(how, *made.notes))
-
-
-def _protocol(plan: Plan) -> str:
-    """How the numbers of a table with the paper's attacks were made, from the plan itself."""
-    specs = [spec for data in plan.data for spec in plan.of_data(data, ("paper",))]
-    settings = [plan.settings(specs[0], kind) for kind in plan.kinds_of(specs[0])]
-    made = [_described(a) for each in settings for a in (each.attacks or {}).values()]
-    return (
-        "Each number is ours, with the paper's in parentheses; n are our samples, those "
-        "attacked before those with a bound where these are more. T̂ are means over "
-        f"{' or '.join(sorted(made, reverse=True))}, brackets the share of repeats beyond T_e."
-    )
-
-
-def _described(attack: Attack) -> str:
-    """An attack of the paper in words."""
-    where = ""
-    if isinstance(attack, OnlyIn):
-        where, attack = f" ({', '.join(_NORMS[norm] for norm in attack.balls)})", attack.attack
-    times = 1
-    if isinstance(attack, Repeated):
-        times, attack = attack.times, attack.attack
-    how = type(attack).__name__
-    if isinstance(attack, PGD):
-        how = f"PGD-{attack.steps}"
-    elif isinstance(attack, IFIA):
-        how = f"{attack.steps} steps of IFIA"
-    return f"{times} repeats of {how}{where}"
+    how = STRONG if protocol == "strong" else protocol_of(runs.plan)
+    return replace(made, notes=(how, ERRORS, rules_of(runs.plan), *made.notes))
 
 
 def _needs(table: str) -> tuple[RunSpec, ...]:
     """All runs that a table shows, whether they are planned or not."""
-    kinds: tuple[str, ...] = ("paper", "strong")
+    kinds: tuple[str, ...] = ("paper", "strong", DENSE)
     data: tuple[str, ...] = tuple(DATA)
     models: tuple[str, ...] = MODELS
     if table in ("table2", "table6"):

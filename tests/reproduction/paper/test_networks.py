@@ -32,7 +32,7 @@ def test_published_weights_fit(monkeypatch) -> None:
     """The standard ResNet-18 for CIFAR-10 that lies beside the project."""
     file = shared("checkpoints", "cifar10-resnet18-standard.safetensors")
     monkeypatch.setenv("ATTRIBOUND_DATA", str(file.parents[1]))
-    settings = Plan.read().settings(RunSpec("cifar10", "ce-full", "paper"))
+    settings = Plan.read().settings(RunSpec("cifar10", "ce-full", "paper"), "l2")
     assert settings.smooth == 20
     assert load_model(settings.model, settings.weights).model is not None
 

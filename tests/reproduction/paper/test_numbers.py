@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import paper_made as made
-from attribound.auditing import Cell
+from attribound.auditing import Cell, wilson
 from reproduction.paper.items import RunSpec
 from reproduction.paper.numbers import cell_of, paper_numbers, strong_numbers
 
@@ -68,6 +68,55 @@ def test_the_count_sees_whether_labels_matter() -> None:
     samples = made.samples_of(PAPER, "l2", 0.2, strength=0.9)
     one, other = counted(samples, True), counted(samples, False)
     assert all(one[name] != other[name] for name in ("attack", "attack_degrees", "exceeded"))
+
+
+def test_means_have_standard_errors_and_shares_intervals() -> None:
+    cell = cell_of(made.audit(PAPER, strength=0.9), "ig", "l2", 0.2)
+    found = paper_numbers(cell, label=False)
+    bounds = np.array([s.bound for i, s in enumerate(sampled()) if i != made.FAILED])
+    assert found["bound_se"] == pytest.approx(bounds.std(ddof=1) / math.sqrt(len(bounds)))
+    assert found["attacks"] == made.REPEATS * len(bounds)
+    assert 0 <= found["exceeded_low"] < found["exceeded"] < found["exceeded_high"] <= 100
+    # Repeats of a sample are no samples: the interval is as wide as that of so few of these.
+    low, high = wilson(round(found["exceeded"] / 100 * len(bounds)), len(bounds))
+    assert found["exceeded_high"] - found["exceeded_low"] >= 99 * (high - low)
+    alone = paper_numbers(with_rows(cell, listed(cell)[:1]), label=False)
+    assert "bound_se" not in alone
+
+
+def sampled() -> list:
+    return made.samples_of(PAPER, "l2", 0.2, strength=0.9)
+
+
+def test_theorem_2_is_of_the_samples_that_have_it_and_the_certificate_of_all() -> None:
+    """In the plan the certificate is cheap and Theorem 2 dear."""
+    cell = cell_of(made.audit(PAPER), "ig", "linf", 0.05)
+    few = listed(cell)[:3]
+    for row in few:
+        made.bound_of(row, "first_order")["euclidean"] *= 1.5
+    dense = with_rows(cell, few)
+    plain, found = (paper_numbers(cell, each, label=False) for each in (None, dense))
+    assert (found["n"], found["n_certificate"]) == (3, plain["n"])
+    assert found["certificate"] == plain["bound"]
+    assert found["theorem_by_certificate"] == pytest.approx(1.5)
+    expected = np.mean([made.bound_of(row, "first_order")["euclidean"] for row in few])
+    assert found["bound"] == pytest.approx(expected)
+    strong = cell_of(made.audit(STRONG, strength=1.2), "ig", "linf", 0.05)
+    held = strong_numbers(strong, cell, dense, label=False)
+    assert held["n"] == 3
+    assert held["exceeded_certificate"] > 0
+    assert "certificate" not in strong_numbers(strong, cell, None, label=False)
+
+
+def test_bounds_without_an_attack_yet() -> None:
+    cell = cell_of(made.audit(PAPER), "ig", "l2", 0.2)
+    rows = listed(cell)
+    for row in rows:
+        row["attacks"], row["strongest"] = [], None
+    found = paper_numbers(with_rows(cell, rows), label=True)
+    assert found["n_attack"] == 0
+    assert found["bound"] == paper_numbers(cell, label=True)["bound"]
+    assert "attack" not in found
 
 
 def listed(cell: Cell) -> list[dict]:
@@ -184,7 +233,8 @@ def test_the_papers_attack_counts_among_ours_where_it_went_further() -> None:
 
 
 def test_kendall_is_that_of_the_furthest_attack_that_kept_the_label() -> None:
-    cell = cell_of(made.audit(STRONG), "ig", "linf", 0.05)
+    spec = RunSpec("cifar10", "at", "methods-strong")
+    cell = cell_of(made.audit(spec), "saliency", "linf", 0.1)
     deviations = {"ascent": 3.0, "pgd": 2.0, "ifia": 0.0, "angle": 1.0, "projected": 0.5}
     kept = {"ascent": False, "pgd": True, "ifia": True, "angle": True, "projected": False}
 

@@ -5,7 +5,12 @@ import pytest
 import paper_made as made
 from attribound import InputError
 from reproduction.paper.items import RunSpec
-from reproduction.paper.pages import figures_markdown, tables_markdown, verdicts_markdown
+from reproduction.paper.pages import (
+    figures_markdown,
+    first_markdown,
+    tables_markdown,
+    verdicts_markdown,
+)
 from reproduction.paper.tables import ITEMS, grid
 from reproduction.paper.verdicts import make
 
@@ -19,6 +24,9 @@ def test_pages_are_made_from_stored_results_alone(tmp_path) -> None:
     page = tables_markdown(tmp_path)
     assert page.startswith(grid("table3", runs, "paper").markdown())
     assert page.index("Table 3") < page.index("Table 9")
+    first = first_markdown(tmp_path)
+    assert first == grid("table3", runs, "strong").markdown()
+    assert first not in page
     assert verdicts_markdown(tmp_path) + "\n" == (tmp_path / "verdicts.md").read_text()
 
 
@@ -39,7 +47,12 @@ def test_pictures_are_linked_in_the_papers_order_under_their_titles(tmp_path) ->
 
 @pytest.mark.parametrize(
     "page",
-    [tables_markdown, verdicts_markdown, lambda results: figures_markdown(results, "..")],
+    [
+        first_markdown,
+        tables_markdown,
+        verdicts_markdown,
+        lambda results: figures_markdown(results, ".."),
+    ],
 )
 def test_without_results_it_is_said_how_to_make_them(page, tmp_path) -> None:
     with pytest.raises(InputError, match=r"python -m reproduction\.paper all --out"):

@@ -9,7 +9,7 @@ import pytest
 
 import attribound as ab
 from attribound import InputError
-from attribound.attacks import IFIA, PGD, OnlyIn
+from attribound.attacks import IFIA, PGD, Through
 from attribound.auditing import AuditSettings
 from reproduction.paper.items import RunSpec
 from reproduction.paper.plan import SHIPPED, Kind, Plan, Portion, Radii
@@ -25,45 +25,76 @@ def radii(settings: AuditSettings) -> dict[str, list[float]]:
     return found
 
 
+def kinds(part: str, data: str = "mnist", model: str = "at") -> dict[str, AuditSettings]:
+    spec = RunSpec(data, model, part)
+    return {kind: PLAN.settings(spec, kind) for kind in PLAN.kinds_of(spec)}
+
+
 @pytest.mark.parametrize("data", RADII)
-def test_radii_k_and_attacks_are_the_papers(data) -> None:
-    spec = PLAN.of_data(data, ("paper",))[0]
-    settings = PLAN.settings(spec)
-    found = radii(settings)
+def test_radii_and_k_are_the_papers(data) -> None:
+    found: dict[str, list[float]] = {}
+    for settings in kinds("paper", data, "ce").values():
+        found |= radii(settings)
+        assert settings.k == (100 if "mnist" in data else 1000)
+        assert settings.value_range == "none"
     assert found == {n: pytest.approx([radius(e) for e in r]) for n, r in RADII[data].items()}
-    assert settings.k == (100 if "mnist" in data else 1000)
-    assert settings.value_range == "none"
-    assert settings.attacks == {
-        "pgd": OnlyIn(PGD(steps=20).repeat(20), ("l2",)),
-        "ifia": OnlyIn(IFIA(steps=200).repeat(20), ("linf",)),
-    }
+
+
+def test_attacks_are_the_papers_and_climb_a_cheaper_rule_where_they_climb() -> None:
+    found = kinds("paper")
+    assert found["l2"].attacks == {"pgd": PGD(steps=20).repeat(20)}
+    cheap = ab.IntegratedGradients(steps=20, quadrature="midpoint")
+    for kind, times in (("ifia-20", 20), ("ifia", 2)):
+        assert found[kind].attacks == {"ifia": Through(IFIA(steps=200).repeat(times), recipe=cheap)}
+    for name, attack in kinds("strong")["ours"].attacks.items():
+        assert isinstance(attack, Through), name
+        assert attack.recipe == cheap
+    both = kinds("cheaper")["cheaper"].attacks
+    assert both["cheap"] == Through(both["direct"], recipe=cheap)
+
+
+#: What issue and docs promise, of the part, kind and data.
+PROMISED = {
+    ("mnist", "paper"): {"l2": 64, "linf": 32, "ifia-20": 2, "ifia": 8},
+    ("mnist", "dense"): {"dense": 8},
+    ("mnist", "strong"): {"ours": 32, "mean-value": 8},
+    ("cifar10", "paper"): {"l2": 16, "linf": 8, "ifia-20": 1, "ifia": 4},
+    ("cifar10", "dense"): {"dense": 1},
+    ("cifar10", "strong"): {"ours": 8, "mean-value": 4},
+    ("flowers17", "paper"): {"l2": 16, "linf": 8, "ifia-20": 1, "ifia": 4},
+    ("flowers17", "strong"): {"ours": 8, "mean-value": 4},
+    ("imagenet", "paper"): {"l2-bounds": 8, "l2": 2, "linf": 1, "ifia": 2},
+    ("imagenet", "strong"): {"ours": 2},
+}
+
+
+@pytest.mark.parametrize(("data", "part"), PROMISED)
+def test_every_column_has_samples_of_its_own(data, part) -> None:
+    for model in ("ce", "at"):
+        found = {kind: each.limit for kind, each in kinds(part, data, model).items()}
+        assert found == PROMISED[data, part]
 
 
 @pytest.mark.parametrize("data", ["mnist", "fashion-mnist", "cifar10"])
-def test_the_bound_is_theorem_2_itself_where_the_jacobian_fits(data) -> None:
-    methods = {
-        part: PLAN.settings(RunSpec(data, "at", part)).claims for part in ("paper", "strong")
-    }
-    assert methods["paper"] == (ab.FirstOrder(norm=None, dense=True), ab.Adjusted())
-    assert methods["strong"] == (ab.FirstOrder(), ab.Adjusted(), ab.MeanValue())
+def test_theorem_2_itself_is_a_kind_of_its_own(data) -> None:
+    assert kinds("dense", data)["dense"].claims == (ab.FirstOrder(norm=None, dense=True),)
+    assert kinds("paper", data)["linf"].claims == (ab.FirstOrder(), ab.Adjusted())
+    assert kinds("strong", data)["mean-value"].claims == (ab.MeanValue(),)
 
 
-def test_both_protocols_look_at_the_same_samples_and_attributions() -> None:
-    for data in PLAN.data:
-        for spec in PLAN.of_data(data, ("paper",)):
-            one, other = (
-                PLAN.settings(RunSpec(data, spec.model, kind)) for kind in ("paper", "strong")
-            )
-            assert (one.limit, one.seed, one.data) == (other.limit, other.seed, other.data)
-            assert one.attributions == other.attributions
+def test_all_kinds_look_at_the_same_samples_and_attribution() -> None:
+    for data in ("mnist", "cifar10", "flowers17", "imagenet"):
+        every = [*kinds("paper", data, "ce").values(), *kinds("strong", data, "ce").values()]
+        assert len({(each.seed, each.data, each.attributions) for each in every}) == 1
 
 
 def test_samples_are_limited_but_never_raised() -> None:
     spec = RunSpec("mnist", "at", "paper")
-    assert PLAN.settings(spec, most=3).limit == 3
-    assert PLAN.settings(spec, most=10**6).limit == PLAN.samples(spec) < 10**6
+    assert PLAN.settings(spec, "l2", most=3).limit == 3
+    assert PLAN.settings(spec, "l2", most=10**6).limit == PLAN.samples(spec, "l2") < 10**6
     full = RunSpec("cifar10", "ce-full", "paper")
-    assert PLAN.samples(full) < PLAN.samples(RunSpec("cifar10", "ce", "paper"))
+    assert PLAN.samples(full, "l2") < PLAN.samples(RunSpec("cifar10", "ce", "paper"), "l2")
+    assert PLAN.samples(full, "unheard-of") == 0
 
 
 def test_what_is_not_planned_is_not_there() -> None:
@@ -80,14 +111,14 @@ def test_what_is_not_planned_is_not_there() -> None:
 
 def test_weights_are_looked_for_beside_the_plan_then_in_the_data(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("ATTRIBOUND_DATA", str(tmp_path))
-    full = PLAN.settings(RunSpec("cifar10", "ce-full", "paper"))
+    full = PLAN.settings(RunSpec("cifar10", "ce-full", "paper"), "l2")
     assert Path(full.weights).parent == tmp_path / "checkpoints"
     beside = tmp_path / "plans" / "checkpoints" / Path(full.weights).name
     beside.parent.mkdir(parents=True)
     beside.touch()
     plan = tmp_path / "plans" / "plan.toml"
     plan.write_text(SHIPPED.read_text())
-    own = Plan.read(plan).settings(RunSpec("cifar10", "ce-full", "paper"))
+    own = Plan.read(plan).settings(RunSpec("cifar10", "ce-full", "paper"), "l2")
     assert Path(own.weights) == beside
 
 
@@ -97,35 +128,38 @@ def test_a_damaged_plan_is_refused(tmp_path) -> None:
     path.write_text(text.replace('title = "MNIST"', 'name_of_it = "MNIST"', 1))
     with pytest.raises(InputError, match="name_of_it"):
         Plan.read(path)
-    path.write_text(text.replace("[kinds.eta.settings]", "[kinds.theta.settings]"))
+    path.write_text(text.replace("[kinds.eta]", "[kinds.theta]"))
     with pytest.raises(
         InputError, match=r"part of a kind: expected of paper, strong.* got 'theta'"
     ):
         Plan.read(path)
-    path.write_text(text.replace('protocol = "paper"', 'protocol = "papier"', 1))
+    path.write_text(text.replace('protocol = "paper"', 'protocol = "papier"'))
     with pytest.raises(InputError, match="protocol"):
-        Plan.read(path).settings(RunSpec("mnist", "at", "paper"))
+        Plan.read(path).settings(RunSpec("mnist", "at", "paper"), "l2")
 
 
-def blocks_of(spec: RunSpec, most: int | None = None) -> list[AuditSettings]:
-    return [portion.settings for portion in PLAN.portions(spec, most)]
+def blocks_of(spec: RunSpec, kind: str, most: int | None = None) -> list[AuditSettings]:
+    return [each.settings for each in PLAN.portions(spec, most) if each.kind == kind]
 
 
-def test_blocks_are_all_samples_once_and_a_smaller_run_is_the_beginning_of_a_larger() -> None:
+@pytest.mark.parametrize(("kind", "block"), [("l2", 4), ("ifia", 1)])
+def test_blocks_are_all_samples_once_and_a_smaller_run_is_the_beginning_of_a_larger(
+    kind, block
+) -> None:
     spec = RunSpec("mnist", "at", "paper")
     for most in (1, 3, 4, 5, None):
-        blocks = blocks_of(spec, most)
+        blocks = blocks_of(spec, kind, most)
         places = [i for each in blocks for i in range(each.skip, each.skip + each.limit)]
-        assert places == list(range(PLAN.samples(spec, most=most)))
-        assert {each.limit for each in blocks[:-1]} <= {PLAN.block}
-    first, *others = blocks_of(spec)
-    assert first == replace(PLAN.settings(spec), limit=PLAN.block)
+        assert places == list(range(PLAN.samples(spec, kind, most=most)))
+        assert {each.limit for each in blocks[:-1]} <= {block}
+    first, *others = blocks_of(spec, kind)
+    assert first == replace(PLAN.settings(spec, kind), limit=block)
     assert first.maps == "some"
     assert {each.maps for each in others} == {"none"}
 
 
 def test_large_maps_that_no_figure_shows_are_not_kept() -> None:
-    assert {each.maps for each in blocks_of(RunSpec("flowers17", "at", "paper"))} == {"none"}
+    assert {each.maps for each in blocks_of(RunSpec("flowers17", "at", "paper"), "l2")} == {"none"}
 
 
 def test_an_empty_block_is_refused() -> None:
@@ -136,15 +170,16 @@ def test_an_empty_block_is_refused() -> None:
 
 
 def test_large_images_are_stored_one_by_one() -> None:
-    spec = RunSpec("cifar10", "at", "paper")
-    blocks = blocks_of(spec)
-    assert [each.limit for each in blocks] == [1] * PLAN.samples(spec)
-    assert [each.skip for each in blocks] == list(range(PLAN.samples(spec)))
+    spec = RunSpec("flowers17", "at", "paper")
+    blocks = blocks_of(spec, "l2")
+    assert [each.limit for each in blocks] == [1] * PLAN.samples(spec, "l2")
+    assert [each.skip for each in blocks] == list(range(PLAN.samples(spec, "l2")))
 
 
 def test_a_model_can_have_fewer_radii_of_its_own() -> None:
     own, all_of_them = (
-        radii(PLAN.settings(RunSpec("cifar10", model, "paper"))) for model in ("ce-full", "ce")
+        radii(PLAN.settings(RunSpec("cifar10", model, "strong"), "ours"))
+        for model in ("ce-full", "ce")
     )
     assert own.keys() == all_of_them.keys()
     for norm, each in own.items():
@@ -189,3 +224,8 @@ def test_several_kinds_fill_one_part_each_in_its_balls_and_with_its_samples() ->
 def test_a_norm_that_the_paper_does_not_have_is_refused() -> None:
     with pytest.raises(InputError, match="norms: expected of l2, linf, got 'l1'"):
         replace(BOUNDS, norms=("l1",))
+
+
+def test_an_attack_that_is_not_made_cannot_climb_another_rule() -> None:
+    with pytest.raises(InputError, match=r"through: expected the name of an attack .* got 'pgd'"):
+        replace(BOUNDS, through=("pgd",))

@@ -12,6 +12,7 @@ import attribound as ab
 from attribound.auditing import read_settings
 from auditing import tiny
 from reproduction.paper import records
+from reproduction.paper.items import QUADRATURE
 from reproduction.paper.records import MEASUREMENTS, MeasuredModel, measure_record
 
 SETTINGS = read_settings(
@@ -92,6 +93,25 @@ def test_remainders_are_what_the_dense_jacobian_leaves_over(tables) -> None:
         assert row["deviation"] == pytest.approx(float(change[i].norm()))
         assert row["eta"] == pytest.approx(float((change[i] - linear).norm()))
         assert row["attribution_norm"] == pytest.approx(float(saliency(x)[i].norm()))
+
+
+def test_errors_of_rules_are_against_four_hundred_midpoints() -> None:
+    rules = (ab.IntegratedGradients(steps=2), ab.IntegratedGradients(steps=30))
+    table = measure_record(QUADRATURE, replace(SETTINGS, attributions=rules))[1]
+    assert table.num_rows == 6
+    network = tiny.build().double()
+    by_rule: dict[str, list[float]] = {}
+    for row in table.to_pylist():
+        x = ab.data.load("digits").read(torch.tensor([row["sample"]])).double()
+        label = network(x).argmax(1)
+        nodes = [(k + 0.5) / 400 for k in range(400)]
+        exact = x * sum(ab.Saliency(network)(t * x, label) for t in nodes) / 400
+        (rule,) = [each for each in rules if each.name == row["rule"]]
+        error = (rule.of(network)(x, label) - exact).norm() / exact.norm()
+        assert row["error"] == pytest.approx(float(error), rel=1e-6)
+        by_rule.setdefault(row["rule"], []).append(row["error"])
+    coarse, fine = (max(by_rule[rule.name]) for rule in rules)
+    assert fine < coarse / 4
 
 
 def test_attacks_leave_more_over_than_random_corners(tables) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import paper_made as made
-from reproduction.paper.correlation import rank_correlation
+from reproduction.paper.correlation import rank_correlation, rank_interval
 from reproduction.paper.items import RunSpec
 from reproduction.paper.judging import FAILS, HERE, HOLDS, UNKNOWN
 from reproduction.paper.records import MEASUREMENTS
@@ -165,7 +165,26 @@ def test_files_are_written_with_every_claim(tmp_path) -> None:
     stored = json.loads(paths[1].read_text())
     lines = paths[0].read_text().splitlines()
     assert len(lines) == 2 + len(stored) == 18
-    assert {line.count("|") for line in lines} == {6}, "a bar in a text would end its cell"
+    assert {line.count("|") for line in lines} == {7}, "a bar in a text would end its cell"
+
+
+def test_every_verdict_counts_the_attacks_behind_it() -> None:
+    found = {
+        (v.name, v.attacks): v.made
+        for v in verdicts(made.MadeRuns(audits(0.5, models=("at", "ce"))))
+    }
+    samples = made.REPEATS * (made.SAMPLES - 1) * 3 * 2  # three radii of two models
+    assert found["first-order-exceeded", "paper"] == samples
+    assert found["first-order-exceeded", "strong"] == samples + 3 * samples  # three attacks more
+    assert found["means-are-below", "paper"] == 2 * samples
+    assert found["diagonal", ""] == 0
+
+
+def test_intervals_of_rank_correlations() -> None:
+    low, high = rank_interval(0.5, 30)
+    assert -1 < low < 0.5 < high < 1
+    assert rank_interval(0.5, 3) is None
+    assert rank_interval(1.0, 7) is None
 
 
 def test_rank_correlation_by_all_permutations() -> None:

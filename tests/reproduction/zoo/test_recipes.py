@@ -28,7 +28,13 @@ SMALL_CNN = ("ce", "at", "ig-norm", "advaat", "art", "trades", "trades-igr")
 WANTED = {
     *(f"{data}/{method}" for data in ("mnist", "fashion-mnist") for method in SMALL_CNN),
     *(f"fashion-mnist/{name}-mlp" for name in ("ce", "at")),
-    *(f"cifar10/{name}-resnet18" for name in ("ce", "at", "trades-igr")),
+    *(f"cifar10/{name}-resnet18" for name in SMALL_CNN),
+    *(f"flowers17/{n}-resnet18" for n in ("ce", "at", "advaat", "trades", "trades-igr")),
+}
+#: Recipes that `make zoo` has still to train: the tables say of them that they are not there.
+AWAITED = {
+    *(f"cifar10/{name}-resnet18" for name in ("ig-norm", "advaat", "art")),
+    "flowers17/advaat-resnet18",
 }
 
 
@@ -40,7 +46,11 @@ def test_there_is_a_recipe_for_every_model_of_the_issue() -> None:
     assert set(RECIPES) >= WANTED
 
 
-@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_but_those_awaited_has_its_model() -> None:
+    assert {*RECIPES} - {*zoo.names()} == AWAITED
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name not in AWAITED])
 def test_the_shipped_model_was_made_by_its_recipe(name) -> None:
     made = from_spec(zoo.card(name).training["settings"], TrainingConfig)
     recipe = config_of(RECIPES[name])
