@@ -85,8 +85,8 @@ def sweeps() -> str:
 #: The pages on the paper, and their parts.
 PAPER = {
     "paper.md": ("verdicts", "first tables"),
-    "paper-tables.md": ("tables",),
-    "paper-figures.md": ("figures",),
+    "paper_tables.md": ("tables",),
+    "paper_figures.md": ("figures",),
 }
 
 

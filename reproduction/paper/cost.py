@@ -10,8 +10,9 @@ import pyarrow as pa
 from attribound.auditing import Cell, cells
 from reproduction.paper.grid import Column, Columns, Grid, Line, Section
 from reproduction.paper.items import COST, MODELS, Item, RunSpec
-from reproduction.paper.numbers import Numbers, Values, measured
+from reproduction.paper.numbers import measured
 from reproduction.paper.runs import Runs
+from reproduction.paper.statistics import Numbers, Values
 from reproduction.paper.values import RADII
 
 _TITLE = "What the bound in l2 costs"

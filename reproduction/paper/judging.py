@@ -10,8 +10,8 @@ import numpy as np
 
 from reproduction.paper.items import RunSpec
 from reproduction.paper.lookup import Place, Protocol, models_of, numbers
-from reproduction.paper.numbers import Numbers, Values
 from reproduction.paper.runs import Runs
+from reproduction.paper.statistics import Numbers, Values
 from reproduction.paper.values import RADII
 
 HOLDS, HERE, FAILS, UNKNOWN = "holds", "holds here", "fails", "not measured yet"

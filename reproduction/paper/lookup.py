@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reproduction.paper.items import DENSE, METHODS, RunSpec
-from reproduction.paper.numbers import Numbers, cell_of, paper_numbers, strong_numbers
+from reproduction.paper.numbers import cell_of, paper_numbers, strong_numbers
 from reproduction.paper.plan import Plan
 from reproduction.paper.runs import Runs
+from reproduction.paper.statistics import Numbers
 from reproduction.paper.values import radius
 
 Protocol = Literal["paper", "strong"]

@@ -166,8 +166,9 @@ class Plan(Record):
 
     def __post_init__(self) -> None:
         """Refuse parts that nobody shows, and empty blocks."""
-        parts = (*self.data.values(), *self.kinds.values())
-        for block in (self.block, *(each.block for each in parts)):
+        blocks = [each.block for each in self.data.values()]
+        blocks += [each.block for each in self.kinds.values()]
+        for block in (self.block, *blocks):
             _check("block", block, block is None or block >= 1, "1 or more")
         known = (*AUDITS, *RECORDS)
         for name, kind in self.kinds.items():

@@ -21,8 +21,8 @@ from reproduction.paper.notes import (
     protocol_of,
     rules_of,
 )
-from reproduction.paper.numbers import Numbers
 from reproduction.paper.runs import UNPLANNED, Runs
+from reproduction.paper.statistics import Numbers
 from reproduction.paper.values import RADII, printed
 
 _ATTACK = Column("attack", "T̂_e", r"$\widehat{T}_e$")

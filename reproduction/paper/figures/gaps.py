@@ -21,7 +21,8 @@ from reproduction.paper.figures.drawing import (
     styled,
     title_of,
 )
-from reproduction.paper.numbers import Values, measured
+from reproduction.paper.numbers import measured
+from reproduction.paper.statistics import Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,8 +22,9 @@ from reproduction.paper.figures.kendall import DataSet, draw_kendall
 from reproduction.paper.figures.remainder import draw_remainders
 from reproduction.paper.items import DATA, METHODS, MODELS, Item, RunSpec
 from reproduction.paper.lookup import Place, models_of, no_radius, numbers
-from reproduction.paper.numbers import Numbers, cell_of
+from reproduction.paper.numbers import cell_of
 from reproduction.paper.runs import UNPLANNED, Runs
+from reproduction.paper.statistics import Numbers
 from reproduction.paper.values import RADII, radius
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from reproduction.paper.figures.drawing import (
     styled,
     title_of,
 )
-from reproduction.paper.numbers import UNDEFINED, Numbers
+from reproduction.paper.numbers import UNDEFINED
+from reproduction.paper.statistics import Numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

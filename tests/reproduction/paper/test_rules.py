@@ -73,7 +73,7 @@ def test_what_a_cheaper_rule_loses_is_a_ratio() -> None:
     for norm in ("l2", "linf"):
         assert own[norm] == pytest.approx(0.9)
         assert own[f"{norm}_less"] == 50
-    assert "ig:steps=20,quadrature=midpoint for ig:steps=50" in shown.blocks[0].title
+    assert "ig:steps=20,quadrature=midpoint for ig:steps=64" in shown.blocks[0].title
 
 
 def test_they_are_written_and_their_runs_asked_for(tmp_path) -> None:

@@ -121,7 +121,7 @@ def test_notes_say_what_was_run(runs) -> None:
     assert "20 repeats of 200 steps of IFIA (l∞)" in note
     assert "2 repeats of 200 steps of IFIA (l∞)" in note
     rules = grid("table3", runs, "paper").notes[2]
-    assert "MNIST ig:steps=50,quadrature=midpoint, ig:steps=20,quadrature=midpoint where" in rules
+    assert "MNIST ig:steps=64,quadrature=midpoint, ig:steps=20,quadrature=midpoint where" in rules
 
 
 def test_both_protocols_are_written_in_three_formats(runs, tmp_path) -> None:
