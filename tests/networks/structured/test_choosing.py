@@ -22,6 +22,8 @@ from attribound.networks.structured.pointwise import LeakyReLU, Softplus, Tanh
 
 
 class Residual(nn.Module):
+    factor = 1.0
+
     def __init__(self) -> None:
         super().__init__()
         self.conv, self.norm = nn.Conv2d(2, 2, 3, padding=1), nn.BatchNorm2d(2)
@@ -30,7 +32,7 @@ class Residual(nn.Module):
         self.scale = 1.5
 
     def forward(self, x: Tensor) -> Tensor:
-        out = self.act(self.norm(self.conv(x)) + self.scale * x)
+        out = self.act(self.norm(self.conv(x)) + self.factor * self.scale * x)
         return self.head(torch.tanh(self.pool(out)).flatten(1))
 
 
@@ -173,6 +175,23 @@ def test_modules_that_change_are_noticed(change) -> None:
     right(classifier, x)
     assert not torch.equal(answers(classifier, x)[0], before[0])
     assert classifier.is_structured(x) is (change not in (hook, own_forward))
+
+
+def test_methods_and_attributes_of_classes_are_noticed(monkeypatch) -> None:
+    model, x = residual()
+    forward = nn.Softplus.forward
+    for kind, name, value in [
+        (Residual, "forward", lambda self, x: self.head(self.pool(x).flatten(1).tanh())),
+        (nn.Softplus, "forward", lambda self, x: 2 * forward(self, x)),
+        (Residual, "factor", 3.0),
+    ]:
+        classifier = ab.Classifier(model)
+        before = answers(classifier, x)
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, name, value)
+            right(classifier, x)
+            assert not torch.equal(answers(classifier, x)[0], before[0])
+        right(classifier, x)
 
 
 def test_a_hook_of_all_modules_is_noticed() -> None:

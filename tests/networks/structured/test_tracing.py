@@ -22,6 +22,19 @@ from attribound.networks.structured import trace
 OFFSET = 0.1
 
 
+class Constant(nn.Module):
+    """Goes through a layer without the input."""
+
+    def __init__(self, make: Callable[[nn.Module], Tensor]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3, 7))
+        self.norm = nn.BatchNorm1d(7)
+        self.make = make
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(x) + self.make(self)
+
+
 class Net(nn.Module):
     """A convolution, some function of images and of the convolution's parent, and a head."""
 
@@ -322,6 +335,10 @@ REFUSED: dict[str, Callable[[], object]] = {
     "an unknown function": lambda: flat(lambda m, z: torch.sin(z)),
     "an unknown method": lambda: flat(lambda m, z: z.sin()),
     "the input itself": nn.Identity,
+    "a layer of constants": lambda: Constant(lambda m: F.linear(m.weight, m.weight)).eval(),
+    "a norm of constants": lambda: Constant(lambda m: m.norm(m.weight)).eval(),
+    "a layer of a number": lambda: Constant(lambda m: F.linear(1.0, m.weight)).eval(),
+    "a weight that is a number": lambda: flat(lambda m, z: F.linear(z, 2.0)),
     "a function with a variable": counting_function,
     "a tensor of another kind": subclassed,
     "nothing of the input": lambda: flat(lambda m, z: m.gain.view(1, 4)),

@@ -87,7 +87,9 @@ def about(attribution: Attribution, subject: Subject) -> Attribution:
             got=f"one of {attribution.subject} alone",
             remedy="use an attribution with a model, or calibrate about the copy: subject='copy'",
         )
-    return attribution.of(Classifier(copied.original, memory_limit=classifier.memory_limit))
+    limit, structured = classifier.memory_limit, classifier.structured
+    own = Classifier(copied.original, memory_limit=limit, structured=structured)
+    return attribution.of(own)
 
 
 def identify_original(attribution: Attribution) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -66,11 +66,14 @@ class Unchanged:
     """Remembers modules; called, says whether they are as they were, weights apart.
 
     Weights may have other values: they are read anew whenever they are used. Another
-    tensor in their place, another attribute, class, mode, child or hook is a change.
+    tensor in their place, another attribute, class, mode, child or hook is a change, and so
+    is a method or attribute that their classes have got since.
     """
 
-    def __init__(self, modules: Iterable[nn.Module]) -> None:
+    def __init__(self, modules: Sequence[nn.Module]) -> None:
         self._modules = [(module, type(module), _copied(vars(module))) for module in modules]
+        kinds = dict.fromkeys(kind for module in modules for kind in type(module).__mro__)
+        self._kinds = [(kind, dict(vars(kind))) for kind in kinds]
 
     def __call__(self) -> bool:
         """Compared by identity first, so that no tensor's numbers are looked at."""
@@ -80,8 +83,8 @@ class Unchanged:
             return all(
                 type(module) is kind and vars(module) == before
                 for module, kind, before in self._modules
-            )
-        except RuntimeError:  # two tensors were compared: another one stands in its place
+            ) and all(vars(kind) == before for kind, before in self._kinds)
+        except (RuntimeError, ValueError):  # two tensors were compared: another one in its place
             return False
 
 
