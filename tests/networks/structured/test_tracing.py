@@ -338,7 +338,6 @@ REFUSED: dict[str, Callable[[], object]] = {
     "a layer of constants": lambda: Constant(lambda m: F.linear(m.weight, m.weight)).eval(),
     "a norm of constants": lambda: Constant(lambda m: m.norm(m.weight)).eval(),
     "a layer of a number": lambda: Constant(lambda m: F.linear(1.0, m.weight)).eval(),
-    "a weight that is a number": lambda: flat(lambda m, z: F.linear(z, 2.0)),
     "a function with a variable": counting_function,
     "a tensor of another kind": subclassed,
     "nothing of the input": lambda: flat(lambda m, z: m.gain.view(1, 4)),
