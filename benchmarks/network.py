@@ -89,8 +89,7 @@ def told(table: Stored, settings: Settings) -> str:
     left, blocks = len(missing(table, settings)), len([*plan(settings)])
     if left:
         notes.append(f"{left} of {blocks} blocks are not measured yet: this is about the rest.")
-    own = certificates_report(certificates.stored(table.path.parent).rows)
-    return "\n\n".join([*notes, report(wanted(table, settings)), own])
+    return "\n\n".join([*notes, report(wanted(table, settings))])
 
 
 def smoothed_told(table: Stored) -> str:
@@ -124,6 +123,8 @@ def main() -> None:
     averaged = smoothed.stored(given.folder / smoothed.TABLE.name)
     texts = {given.text: told(stored(given.folder), settings)}
     texts[given.text.with_name("smoothed.txt")] = smoothed_told(averaged)
+    own = certificates.stored(given.folder).rows
+    texts[given.text.with_name("certificates.txt")] = certificates_report(own)
     for path, text in texts.items():
         path.write_text(text + "\n")
         print(text)

@@ -41,6 +41,7 @@ MEASURED = {
     ),
     "bounds.md": ("bounds", "deeper"),
     "network.md": ("network",),
+    "relu.md": ("certificates",),
     "smoothed.md": ("smoothed",),
     "exact_ig.md": ("exact_ig",),
 }

@@ -86,3 +86,8 @@ def test_intervals_hold_on_samples() -> None:
     label = torch.zeros(500, dtype=torch.long)
     moved = ab.Saliency(net)(many + ball.sample(many, 0), label) - ab.Saliency(net)(x, label[:1])
     assert (moved.norm(dim=1) <= bound).all()
+
+
+def test_the_stored_report_is_that_of_the_stored_rows() -> None:
+    text = (certificates.RESULTS.parent / "certificates.txt").read_text()
+    assert text == certificates_report(certificates.stored().rows) + "\n"
