@@ -62,13 +62,13 @@ def regions(name: str, count: int, limit: str = "exact") -> list[object]:
     x = chosen(name, SEED).x[:count]
     ig = ab.IntegratedGradients(model_of(name), quadrature=limit)
     labels = ig.targets(x)
-    value, plain = timed(lambda: ig.revalue(x, labels))
     paths = ExactPaths.of(ig.classifier, x, ig._baseline(x), labels)
     lines, many = paths.straight, paths._crossings
     at_x, whole = timed(
         lambda: integrate(paths.network, lines, paths.target, crossings=many, jumps=True)
     )
     exact = (lines.away * at_x.mean).view_as(x)
+    value = exact.to(x)
     rise = paths.network.logits(lines.base + lines.away) - paths.network.logits(lines.base)
     rise = rise.gather(1, labels.unsqueeze(1))
     gap = (exact.flatten(1).sum(1, keepdim=True) - rise).abs().max().item()
@@ -82,7 +82,7 @@ def regions(name: str, count: int, limit: str = "exact") -> list[object]:
         name,
         paths.network.neurons,
         f"{int(cells.median())} ({int(cells.max())})",
-        f"{plain / count:.3g} / {whole / count:.3g}",
+        f"{whole / count:.2g}",
         f"{gap:.0e}",
         " / ".join(errors[:3]),
         " / ".join(errors[3:]),
@@ -121,7 +121,7 @@ def table_of_regions(names: Sequence[str], count: int, limit: str = "exact") -> 
     """Paths through some networks."""
     title = (
         f"The integral from zero to the input, {count} test examples: parts of the path (median, "
-        "most),\nCPU-seconds an example (value / value and Jacobian), completeness, and the error "
+        "most),\nCPU-seconds an example of value and Jacobian, completeness, and the error "
         f"of sums over {' / '.join(map(str, NODES))} nodes"
     )
     heads = ["network", "neurons", "regions", "CPU-s", "gap", "right Riemann", "midpoint"]

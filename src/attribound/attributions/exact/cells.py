@@ -23,7 +23,7 @@ MERGED = 1e-12
 #: Of the largest argument in a layer: smaller ones are zero.
 _NOISE = 16 * torch.finfo(torch.float64).eps
 #: Numbers that may be held for one layer.
-_HELD = 2**24
+_HELD = 2**22
 #: Points between which changes of sign are counted beforehand.
 _PILOTS = 129
 
