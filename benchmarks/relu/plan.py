@@ -97,10 +97,10 @@ class Settings(Record):
         networks: which.
     """
 
-    mlp: int = 16
-    cnn: int = 8
-    narrow: int = 4
-    wide: int = 2
+    mlp: int = 8
+    cnn: int = 2
+    narrow: int = 1
+    wide: int = 1
     calibrations: int = 40
     seed: int = 0
     networks: tuple[str, ...] = tuple(NETWORKS)
