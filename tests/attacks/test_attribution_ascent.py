@@ -53,11 +53,12 @@ def test_more_steps_never_find_less() -> None:
 
 
 def test_counts_its_evaluations() -> None:
-    """Two starts of two slopes (two gradients each) and a value, and the search for the start."""
+    """Two starts of five slopes (two gradients each) and a value, and the search for the start."""
     attribution, x = cases.quadratic([2.0, 1.0])
-    spent = ab.attacks.AttributionAscent(steps=2)(attribution, x, ab.L2Ball(1)).evaluations
+    small = ab.attacks.AttributionAscent(steps=5, step=ab.attacks.Ascend())
+    spent = small(attribution, x, ab.L2Ball(1)).evaluations
     start = ab.attacks.AttributionAscent(steps=0)(attribution, x, ab.L2Ball(1)).evaluations
-    assert spent - start == 2 * 2 * 2
+    assert spent - start == 2 * 5 * 2
     assert start >= 2 + 2
 
 

@@ -182,7 +182,7 @@ def test_rows_are_evaluated_as_many_at_a_time_as_fit_the_memory() -> None:
 
 
 def test_climbs_at_rest_go_no_further_and_find_what_they_found() -> None:
-    """On a quadratic the first jump is the best there is, so that three points tell it."""
+    """On a quadratic the first jump is the best there is, and the second goes nowhere."""
     attribution, x = cases.quadratic([2.0, 1.0])
     spent = [
         AttributionAscent(steps=n)(attribution, x, ab.L2Ball(1)).evaluations for n in (3, 9, 30)

@@ -102,7 +102,7 @@ def test_an_interrupted_download_leaves_nothing(tmp_path, mirror, monkeypatch) -
         assert len(list(tmp_path.iterdir())) == 1  # the temporary file is there
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(download._Bar, "update", interrupt)
+    monkeypatch.setattr(download._DownloadBar, "update", interrupt)
     with pytest.raises(KeyboardInterrupt):
         fetch(official(f"{mirror}/good"), tmp_path)
     check_nothing_left(tmp_path)

@@ -53,7 +53,7 @@ def _root(error: BaseException) -> BaseException:
 
 
 def _fetch_from(url: str, file: Official, folder: Path, pooch: Any) -> Path:
-    with _Bar(file.name) as bar:
+    with _DownloadBar(file.name) as bar:
         downloader = pooch.HTTPDownloader(
             progressbar=bar,
             chunk_size=_CHUNK,
@@ -69,7 +69,7 @@ def _fetch_from(url: str, file: Official, folder: Path, pooch: Any) -> Path:
     return path
 
 
-class _Bar:
+class _DownloadBar:
     """A progress bar on standard error, as pooch wants it."""
 
     def __init__(self, name: str) -> None:
@@ -85,7 +85,7 @@ class _Bar:
         #: Bytes of the file; pooch sets it, and leaves zero if the server does not say.
         self.total = 0
 
-    def __enter__(self) -> _Bar:
+    def __enter__(self) -> _DownloadBar:
         self._progress.start()
         return self
 

@@ -82,7 +82,7 @@ class SoftReLU(nn.Softplus):
 
 def _replace_module(module: nn.Module, smoothing: Smoothing) -> nn.Module:
     """The smooth module for one with no state; in-place ones keep their side effect."""
-    if isinstance(module, Smoothed):
+    if isinstance(module, SmoothCopy):
         return _intercepted(module, smoothing)
     if type(module) is SoftReLU or (type(module) is nn.ReLU and not module.inplace):
         return SoftReLU(beta=smoothing.beta)
@@ -96,8 +96,8 @@ def _replace_module(module: nn.Module, smoothing: Smoothing) -> nn.Module:
 
 def _intercepted(model: Model, smoothing: Smoothing) -> Model:
     """Give ``model`` a subclass of its class whose forward replaces functions, too."""
-    kind: type[nn.Module] = model.kind if isinstance(model, Smoothed) else type(model)
-    mixin = _SmoothedGraph if issubclass(kind, GraphModule) else Smoothed
+    kind: type[nn.Module] = model.kind if isinstance(model, SmoothCopy) else type(model)
+    mixin = _SmoothGraph if issubclass(kind, GraphModule) else SmoothCopy
     model.__class__ = type(
         f"Smooth{kind.__name__}", (mixin, kind), {"kind": kind, "smoothing": smoothing}
     )
@@ -108,7 +108,7 @@ def _restore(kind: type[nn.Module], smoothing: Smoothing) -> nn.Module:
     return _intercepted(kind.__new__(kind), smoothing)
 
 
-class Smoothed(nn.Module):
+class SmoothCopy(nn.Module):
     """Mixin before the model's own class: its forward, with kinked functions intercepted."""
 
     kind: type[nn.Module]
@@ -124,7 +124,7 @@ class Smoothed(nn.Module):
         return _restore, (self.kind, self.smoothing), self.__dict__
 
 
-class _SmoothedGraph(Smoothed):
+class _SmoothGraph(SmoothCopy):
     """The same for graph modules, which copy and pickle themselves.
 
     They make a class for every instance and put its forward there: a copy made by theirs

@@ -28,7 +28,7 @@ from attribound.networks.affine import (
 )
 from attribound.networks.plain import global_hooks, only_constructs, own_ways
 from attribound.networks.replacements import Smoothing
-from attribound.networks.smooth import Smoothed
+from attribound.networks.smooth import SmoothCopy
 
 Kind = TypeVar("Kind")
 
@@ -99,7 +99,7 @@ def _leaves(
 ) -> Iterator[tuple[str, nn.Module, Smoothing | None]]:
     """The modules that compute, in order, with the smoothing that is active around them."""
     kind: type[nn.Module] = type(module)
-    if isinstance(module, Smoothed):  # attribound.smooth: the forward of its kind, intercepted
+    if isinstance(module, SmoothCopy):  # attribound.smooth: the forward of its kind, intercepted
         smoothing, kind = module.smoothing, module.kind
     if own := own_ways(module):
         raise known.refused(_title(name, module), f"{kind.__name__} {own}")

@@ -63,7 +63,7 @@ def test_thresholds_below_zero_stay_so(monkeypatch) -> None:
 
     def wrong(*asked):
         found = right(*asked)
-        return lagrangian.Asked(
+        return lagrangian.Terms(
             found.centre, found.items, found.slope, found.threshold + 0.3, found.cube
         )
 

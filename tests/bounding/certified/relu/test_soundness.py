@@ -119,7 +119,7 @@ def switched_at(network: Rectified, x: torch.Tensor) -> list[torch.Tensor]:
 @SOME
 @given(SEEDS)
 def test_every_enclosure_holds_at_every_point_of_a_grid(seed) -> None:
-    """Reach, thresholds, what can't switch, intervals of features and differences."""
+    """Reaches, thresholds, what can't switch, intervals of features and differences."""
     example = case(seed)
     network, region, swept = opened(example)
     root = node.node_of(swept.compact, region)

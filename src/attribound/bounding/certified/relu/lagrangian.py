@@ -30,7 +30,7 @@ _COLUMNS, _STEPS, _RATE = 12, 60, 0.15
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Terms:
     """Items with what they ask for, in units of the region; ``cube``: of every v_j alone."""
 
     centre: Tensor  # (d,)
@@ -59,14 +59,14 @@ def shared(
 
 def _in_units(
     region: Region, centre: Tensor, items: Tensor, slope: Tensor, threshold: Tensor
-) -> Asked:
+) -> Terms:
     sizes = threshold.abs() + region.size(slope)
     if region.p == math.inf:
         middle, half = (region.high + region.low) / 2, (region.high - region.low) / 2
         threshold = threshold - slope @ middle - SLACK * sizes
-        return Asked(centre, items, slope * half, threshold, cube=True)
+        return Terms(centre, items, slope * half, threshold, cube=True)
     units = region.possible(slope) * (region.scale * region.epsilon)
-    return Asked(centre, items, units, threshold - SLACK * sizes, cube=False)
+    return Terms(centre, items, units, threshold - SLACK * sizes, cube=False)
 
 
 def _room(terms: Tensor, cube: bool) -> Tensor:
@@ -74,7 +74,7 @@ def _room(terms: Tensor, cube: bool) -> Tensor:
     return terms.clamp_min(1e-300).sqrt().sum() if cube else terms.sum().clamp_min(1e-300).sqrt()
 
 
-def _estimate(asked: Asked, a: Tensor, v: Tensor) -> Tensor:
+def _estimate(asked: Terms, a: Tensor, v: Tensor) -> Tensor:
     """The Lagrangian at unit rows ``v``, the first of which is the sign one."""
     taken = (v[1:] + v[:1]) / 2
     moved = torch.outer(asked.centre, v[0]) + asked.items.T @ taken
@@ -83,7 +83,7 @@ def _estimate(asked: Asked, a: Tensor, v: Tensor) -> Tensor:
     return moved.square().sum() + _room(terms, asked.cube) - paid.sum()
 
 
-def _nu(asked: Asked, a: Tensor, v: Tensor) -> Tensor:
+def _nu(asked: Terms, a: Tensor, v: Tensor) -> Tensor:
     taken = (v[1:] + v[:1]) / 2
     terms = ((a.unsqueeze(1) * asked.slope).T @ taken).square().sum(1)
     if asked.cube:
@@ -91,7 +91,7 @@ def _nu(asked: Asked, a: Tensor, v: Tensor) -> Tensor:
     return torch.full_like(terms, (terms.sum().sqrt() / 2 + TINY).item())
 
 
-def _rows(asked: Asked, a: Tensor, nu: Tensor) -> tuple[Tensor, Tensor]:
+def _rows(asked: Terms, a: Tensor, nu: Tensor) -> tuple[Tensor, Tensor]:
     """H, its first row the sign one, and the arrow q."""
     scaled = a.unsqueeze(1) * asked.slope / (2 * nu.sqrt())
     half = torch.cat([asked.items, scaled], 1) / 2
@@ -111,7 +111,7 @@ def _ascend(rows: Tensor, arrow: Tensor, v: Tensor, rounds: int) -> Tensor:
     return v
 
 
-def _multipliers(asked: Asked) -> tuple[Tensor, Tensor, Tensor]:
+def _multipliers(asked: Terms) -> tuple[Tensor, Tensor, Tensor]:
     """Nearly the best a and nu, with the v that belong to them: estimates, no bound."""
     generator = torch.Generator().manual_seed(0)
     count = len(asked.items)
@@ -135,7 +135,7 @@ def _multipliers(asked: Asked) -> tuple[Tensor, Tensor, Tensor]:
     return _improved(asked, chosen, torch.where(useful, start, 0.0))
 
 
-def _start(asked: Asked, v: Tensor, useful: Tensor) -> Tensor:
+def _start(asked: Terms, v: Tensor, useful: Tensor) -> Tensor:
     """Multipliers that make every item pay about what it adds."""
     taken = (v[1:] + v[:1]) / 2
     moved = torch.outer(asked.centre, v[0]) + asked.items.T @ taken
@@ -146,7 +146,7 @@ def _start(asked: Asked, v: Tensor, useful: Tensor) -> Tensor:
 
 
 def _improved(
-    asked: Asked, start: tuple[Tensor, Tensor, Tensor], scale: Tensor
+    asked: Terms, start: tuple[Tensor, Tensor, Tensor], scale: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Adam on the logarithms of a, with v following; the best that was seen."""
     a, _, v = start
@@ -171,7 +171,7 @@ def _improved(
     return a, nu, _ascend(*_rows(asked, a, nu), v, 40)
 
 
-def _proved(asked: Asked, a: Tensor, nu: Tensor, v: Tensor) -> float:
+def _proved(asked: Terms, a: Tensor, nu: Tensor, v: Tensor) -> float:
     """The dual value for these multipliers, with y made feasible and that proved."""
     rows, arrow = _rows(asked, a, nu)
     matrix = rows @ rows.T

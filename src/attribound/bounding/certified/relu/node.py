@@ -10,7 +10,7 @@ from torch import Tensor
 from attribound.bounding.certified.relu.adjoint import adjoints, largest, switching
 from attribound.bounding.certified.relu.compact import FREE, STABLE, Compact
 from attribound.bounding.certified.relu.farkas import infeasible, without
-from attribound.bounding.certified.relu.reach import Upper, reach
+from attribound.bounding.certified.relu.reach import UpperReach, reach
 from attribound.bounding.certified.relu.region import Region
 
 
@@ -71,7 +71,7 @@ def _none(compact: Compact) -> Items:
     return Items(nothing, torch.zeros(0, dtype=torch.long), nothing, torch.zeros(0).double())
 
 
-def items_of(compact: Compact, rows: Upper) -> Items:
+def items_of(compact: Compact, rows: UpperReach) -> Items:
     """The ends of every w that are not zero, times J."""
     ends = switching(compact)
     neurons, sizes = [], []

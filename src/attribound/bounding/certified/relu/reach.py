@@ -23,7 +23,7 @@ from attribound.bounding.certified.relu.region import Region
 
 
 @dataclass(frozen=True, eq=False)
-class Upper:
+class UpperReach:
     """``B delta + constant`` is above ``direction * z'`` in the region; ``value``: its maximum."""
 
     slope: Tensor  # (rows, d)
@@ -46,7 +46,7 @@ class Chords:
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
+class Reaches:
     """What is known of every neuron of a compact network in its region.
 
     Attributes:
@@ -57,11 +57,11 @@ class Reach:
     """
 
     compact: Compact
-    rows: Upper
+    rows: UpperReach
     certain: Tensor
 
 
-def reach(compact: Compact, region: Region) -> Reach:
+def reach(compact: Compact, region: Region) -> Reaches:
     """Enclose neurons layer by layer; free ones that can't switch become stable."""
     count, size = compact.jacobian.shape
     chords = Chords.none(count)
@@ -87,7 +87,7 @@ def reach(compact: Compact, region: Region) -> Reach:
     known = replace(
         compact, state=state, most=torch.where(state == FREE, chords.most, compact.most)
     )
-    return Reach(known, Upper(slope, constant, value), certain)
+    return Reaches(known, UpperReach(slope, constant, value), certain)
 
 
 def extended(chords: Chords, rows: Tensor, low: Tensor, high: Tensor) -> Chords:
@@ -103,7 +103,7 @@ def extended(chords: Chords, rows: Tensor, low: Tensor, high: Tensor) -> Chords:
 
 def upper(
     compact: Compact, chords: Chords, region: Region, rows: Tensor, direction: Tensor
-) -> Upper:
+) -> UpperReach:
     """The better of both upper functions of ``direction * z'`` of some neurons of one layer."""
     turn = direction.unsqueeze(1)
     slope, reach_of = turn * compact.jacobian[rows], turn * compact.matrix[rows]
@@ -113,12 +113,12 @@ def upper(
     constant = z + noise + reach_of.clamp_min(0) @ chords.most
     size = z.abs() + noise + region.size(slope) + reach_of.abs() @ chords.most
     constant = constant + SLACK * size
-    by_box = Upper(slope, constant, constant + region.support(slope))
+    by_box = UpperReach(slope, constant, constant + region.support(slope))
     if not bool((reach_of > 0).any()):
         return by_box
     by_chords = _substituted(compact, chords, region, (slope, z + noise, reach_of, size))
     better = by_chords.value < by_box.value
-    return Upper(
+    return UpperReach(
         torch.where(better.unsqueeze(1), by_chords.slope, by_box.slope),
         torch.where(better, by_chords.constant, by_box.constant),
         torch.minimum(by_chords.value, by_box.value),
@@ -130,7 +130,7 @@ def _substituted(
     chords: Chords,
     region: Region,
     start: tuple[Tensor, Tensor, Tensor, Tensor],
-) -> Upper:
+) -> UpperReach:
     """Chords in place of every r with a positive coefficient, the last layer's first."""
     slope, constant, reach_of, size = start
     extent = compact.z.abs() + compact.noise + region.size(compact.jacobian) - chords.low
@@ -150,4 +150,4 @@ def _substituted(
         size = size + absolute[:, columns] @ (extent[columns] + chords.most[columns])
         absolute = absolute + absolute[:, columns] @ own.abs()
     constant = constant + SLACK * (size + absolute @ chords.most)
-    return Upper(slope, constant, constant + region.support(slope))
+    return UpperReach(slope, constant, constant + region.support(slope))
