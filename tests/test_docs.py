@@ -114,6 +114,15 @@ PAGES = {
         "What stays in the averaged map of your network",
         "'subject': 'averaged'",
     ],
+    "reasons": [
+        "The 3 largest scores by value of your network",
+        "late payments",
+        "an attack left",
+        "\nTrue\n",
+        "money",
+        "torch.Size([1, 4, 4])",
+        "Largest l2 radius with the 3 largest by value kept",
+    ],
     "models": ["same logits: True", "relu in 'act1' (ReLU)", "SmoothResNet18"],
     "data": [
         "examples of shape (1, 8, 8), 10 classes",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         ChosenBeta,
         Classifier,
         FunctionAttribution,
+        Grouped,
         InputXGradient,
         IntegratedGradients,
         Linearization,
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
     )
     from attribound.bounding.calibrated import Calibrated, Calibration, SplitConformal, calibrate
     from attribound.bounding.certified import Certified
-    from attribound.bounding.first_order import Adjusted, FirstOrder, eta, max_epsilon
+    from attribound.bounding.first_order import Adjusted, FirstOrder, eta
     from attribound.bounding.guarantees import bound, bounds
     from attribound.bounding.mean_value import MeanValue
     from attribound.bounding.method import Method, Question
+    from attribound.bounding.reasons import Reasons, max_epsilon, reasons
     from attribound.bounding.restate import restate
     from attribound.bounding.smoothed import Smoothed
     from attribound.bounding.validation import Validation, validate
@@ -67,7 +69,7 @@ __version__ = "0.1.0"
 #: questions without torch, bounds do without pyarrow. Type checkers see the imports above.
 _HOMES = {
     "attributions": "Attribution AutogradAttribution ChosenBeta Classifier FunctionAttribution "
-    "InputXGradient IntegratedGradients Linearization ModelAttribution Saliency "
+    "Grouped InputXGradient IntegratedGradients Linearization ModelAttribution Saliency "
     "SmoothGrad choose_beta fidelity from_captum",
     "auditing": "LocalEngine RayEngine Run",
     "auditing.audit": "audit",
@@ -75,10 +77,11 @@ _HOMES = {
     "basics.errors": "AttriboundError InputError KinkError MemoryLimitError ModelError ProbeError",
     "bounding.calibrated": "Calibrated Calibration SplitConformal calibrate",
     "bounding.certified": "Certified",
-    "bounding.first_order": "Adjusted FirstOrder eta max_epsilon",
+    "bounding.first_order": "Adjusted FirstOrder eta",
     "bounding.guarantees": "bound bounds",
     "bounding.mean_value": "MeanValue",
     "bounding.method": "Method Question",
+    "bounding.reasons": "Reasons max_epsilon reasons",
     "bounding.restate": "restate",
     "bounding.smoothed": "Smoothed",
     "bounding.validation": "Validation validate",
@@ -119,6 +122,7 @@ __all__ = [
     "Fidelity",
     "FirstOrder",
     "FunctionAttribution",
+    "Grouped",
     "InputError",
     "InputXGradient",
     "IntegratedGradients",
@@ -140,6 +144,7 @@ __all__ = [
     "ProbeError",
     "Question",
     "RayEngine",
+    "Reasons",
     "Run",
     "Saliency",
     "SmoothGrad",
@@ -164,6 +169,7 @@ __all__ = [
     "max_epsilon",
     "metrics",
     "models",
+    "reasons",
     "register",
     "register_claim",
     "restate",

@@ -108,6 +108,10 @@ UNUSUAL: dict[str, Value] = {
     "captum": CaptumValues(method="LayerGradCam", layer="0", options={"relu": True}, label="c"),
     "averaged": Averaged(ab.InputXGradient(), 0.5, 8, "top", 3, 7),
     "averaged_ascent": ab.attacks.AveragedAscent(ab.attacks.PGD(), (3.0,), 8, 9, 7),
+    "grouped": ab.Grouped(ab.InputXGradient(), torch.tensor([[0, 1], [-1, 1]])),
+    "displaced": ab.attacks.Displaced(2, "absolute", 3),
+    "towards_rivals": ab.attacks.TowardsRivals(2, "absolute", 3),
+    "displace": ab.attacks.Displace(2, "absolute", 3, 5, 1, 0, 7),
     "mean_value": ab.MeanValue(2, 1, 3, None, ab.FirstOrder(dense=False), 4),
 }
 WITHOUT_SETTINGS = {"jump", "at_input", "distance", "angle", "mass_centre", "adjusted"}

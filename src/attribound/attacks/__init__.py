@@ -12,6 +12,7 @@ from attribound.attacks.attack import (
 )
 from attribound.attacks.attribution_ascent import AttributionAscent
 from attribound.attacks.averaged_ascent import AveragedAscent
+from attribound.attacks.displace import Displace, Displaced, TowardsRivals
 from attribound.attacks.earnest import earnest
 from attribound.attacks.ifia import IFIA
 from attribound.attacks.kink_steps import KinkSteps
@@ -31,6 +32,8 @@ __all__ = [
     "AttributionAscent",
     "AveragedAscent",
     "BestOf",
+    "Displace",
+    "Displaced",
     "Distance",
     "InBall",
     "Interrupted",
@@ -46,6 +49,7 @@ __all__ = [
     "Targeted",
     "Through",
     "TopK",
+    "TowardsRivals",
     "earnest",
     "furthest",
     "judge",

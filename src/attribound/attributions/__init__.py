@@ -6,6 +6,7 @@ from attribound.attributions.beta import ChosenBeta, choose_beta
 from attribound.attributions.captum import from_captum
 from attribound.attributions.fidelity import fidelity
 from attribound.attributions.function import FunctionAttribution
+from attribound.attributions.grouped import Grouped
 from attribound.attributions.input_x_gradient import InputXGradient
 from attribound.attributions.integrated_gradients import IntegratedGradients
 from attribound.attributions.saliency import Saliency
@@ -18,6 +19,7 @@ __all__ = [
     "ChosenBeta",
     "Classifier",
     "FunctionAttribution",
+    "Grouped",
     "InputXGradient",
     "IntegratedGradients",
     "Linearization",

@@ -9,6 +9,7 @@ ATTRIBUTIONS = (
     "averaged",
     "captum",
     "function",
+    "grouped",
     "ig",
     "input_x_gradient",
     "saliency",

@@ -10,7 +10,7 @@ import torch
 from rich.progress import track
 from torch import Tensor
 
-from attribound.attributions import Attribution
+from attribound.attributions import Attribution, Grouped
 from attribound.balls import Ball, Enclosure, enclosure
 from attribound.basics.errors import InputError, MemoryLimitError, ModelError
 from attribound.basics.tensors import round_up
@@ -21,6 +21,7 @@ from attribound.bounding.certified.network import Network, unroll
 from attribound.bounding.certified.path import paths
 from attribound.bounding.certified.rectified import Rectified
 from attribound.bounding.certified.relu.bound import Spending, rectified_bound
+from attribound.bounding.certified.sums import of_sums
 from attribound.bounding.first_order import FirstOrder
 from attribound.bounding.method import Method, Question
 from attribound.bounding.restate import Reservations, restate
@@ -67,6 +68,8 @@ class Certified(Method):
 
     def bound(self, question: Question) -> Bound:
         """The certificate; of a smooth network with all else from the first-order bound."""
+        if isinstance(question.attribution, Grouped):
+            return of_sums(question, question.attribution, self)
         if is_exact(question.attribution):
             return self._of_integral(question)
         asked = question.attribution, question.x, question.ball, question.target

@@ -13,6 +13,7 @@ neuron by neuron; with x = |J zeta|, y = |U zeta| and x y <= (kappa x^2 + y^2 / 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -133,23 +134,27 @@ def _terms(
     return _Terms(squares, firsts, up(rest).sum().item())
 
 
-def componentwise(expansion: Expansion, enclosure: NeuronEnclosure) -> Tensor:
-    """Upper values of each component of |R|, ``(1, d)``."""
-    total = expansion.gradient_defect
+def sources(
+    expansion: Expansion, enclosure: NeuronEnclosure
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Matrices ``(d, n)`` through which sources reach R, their errors, the sources ``(1, n)``."""
     for layer, forward, backward in zip(
         expansion.layers, enclosure.forward, enclosure.backward, strict=True
     ):
         slope, turn = layer.slope.abs(), (layer.bend * layer.adjoint).abs()
-        by_hessian = forward.value_rest + slope * layer.z_defect
+        yield layer.hessian, layer.hessian_error, forward.value_rest + slope * layer.z_defect
         by_jacobian = (
             layer.adjoint.abs() * forward.slope_rest
             + forward.slope_reach * backward.reach
             + turn * layer.z_defect
             + slope * layer.adjoint_defect
         )
-        for matrix, error, source in (
-            (layer.hessian, layer.hessian_error, by_hessian),
-            (layer.jacobian, layer.jacobian_error, by_jacobian),
-        ):
-            total = total + up(source @ matrix.abs().T + (source * error).sum())
+        yield layer.jacobian, layer.jacobian_error, by_jacobian
+
+
+def componentwise(expansion: Expansion, enclosure: NeuronEnclosure) -> Tensor:
+    """Upper values of each component of |R|, ``(1, d)``."""
+    total = expansion.gradient_defect
+    for matrix, error, source in sources(expansion, enclosure):
+        total = total + up(source @ matrix.abs().T + (source * error).sum())
     return up(total)

@@ -7,7 +7,7 @@ from attribound.bounding.first_order.first_order import (
     first_order,
     first_order_in_balls,
 )
-from attribound.bounding.first_order.max_epsilon import max_epsilon
+from attribound.bounding.first_order.max_epsilon import largest_epsilon, unit_ball
 from attribound.bounding.first_order.remainder import eta
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "eta",
     "first_order",
     "first_order_in_balls",
-    "max_epsilon",
+    "largest_epsilon",
+    "unit_ball",
 ]

@@ -29,7 +29,7 @@ from attribound.results import MaxEpsilon, Status, join
 _LARGEST = {"euclidean": math.inf, "cosine": 1.0, "degrees": 90.0}
 
 
-def max_epsilon(
+def largest_epsilon(
     attribution: Attribution,
     x: Tensor,
     ball: Ball | None = None,
@@ -55,7 +55,7 @@ def max_epsilon(
         threshold: exactly one of ``euclidean=`` (distance), ``cosine=`` (distance, at
             most 1) and ``degrees=`` (at most 90).
     """
-    shape = _unit(ball)
+    shape = unit_ball(ball)
     kind, omega = _check_threshold(threshold)
     settings = method or FirstOrder()
 
@@ -89,7 +89,8 @@ def max_epsilon(
     return result
 
 
-def _unit(ball: Ball | None) -> Ball:
+def unit_ball(ball: Ball | None) -> Ball:
+    """The ball of radius one of a kind without limits on values; l2 if none is given."""
     shape = L2Ball(1.0) if ball is None else ball
     if not isinstance(shape, Ball) or shape.limited:
         raise InputError(
@@ -105,7 +106,7 @@ def _check_threshold(threshold: dict[str, float]) -> tuple[str, float]:
     if len(threshold) != 1 or not threshold.keys() <= _LARGEST.keys():
         raise InputError(
             "threshold",
-            expected="exactly one of euclidean=, cosine= and degrees=",
+            expected="exactly one of euclidean=, cosine=, degrees= and keep=",
             got=", ".join(threshold) or "none",
             remedy="e.g. max_epsilon(attribution, x, degrees=30)",
         )

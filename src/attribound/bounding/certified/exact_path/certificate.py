@@ -49,6 +49,10 @@ class PathCertificate:
         """How many of the k scores largest in size are proved to stay among the k largest."""
         return self._pairs.stay(self.map, k)
 
+    def along(self, directions: Tensor) -> tuple[Tensor, Tensor]:
+        """Ends of ``directions (n, d)`` times the change of the map, for every perturbation."""
+        return self._pairs.along(directions)
+
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
@@ -59,6 +63,16 @@ class _Pairs:
     columns: Tensor
     rest: Tensor
     cube: bool
+
+    def along(self, directions: Tensor) -> tuple[Tensor, Tensor]:
+        middle = directions @ self.centre
+        rows = directions @ self.matrix
+        reach = rows.abs().sum(1) if self.cube else rows.norm(dim=1)
+        wide = reach + (directions @ self.columns).abs().sum(1) + directions.abs() @ self.rest
+        # Products of signed numbers: rounded relative to those of absolute ones.
+        size = self.centre.abs() + self.matrix.abs().sum(1) + self.columns.abs().sum(1)
+        margin = wide * SLACK + SLACK * (directions.abs() @ size) + TINY
+        return middle - wide - margin, middle + wide + margin
 
     def stay(self, scores: Tensor, k: int) -> int:
         order = scores.abs().argsort(descending=True)[:k]

@@ -1,0 +1,112 @@
+"""The least and the most that the attribution of a smooth network moves along directions.
+
+The expansion of ``certificate.md`` for a . g in place of g: what a source at a neuron adds is
+weighted with ``|a . U_j|`` and ``|a . J_j|`` in place of the norms of these columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attribound.basics.rounding import SLACK, TINY, up
+from attribound.bounding.certified.composites import Composites
+from attribound.bounding.certified.expansion import Expansion, dual_order, expand, row_norms
+from attribound.bounding.certified.network import Network
+from attribound.bounding.certified.path import GradientPath
+from attribound.bounding.certified.relu.region import Region
+from attribound.bounding.certified.remainder import NeuronEnclosure, enclose
+from attribound.bounding.certified.taylor import sources
+
+
+@dataclass(frozen=True, eq=False)
+class _At:
+    """A point of the path: its weight and node, its expansion, enclosures in the ball and at x."""
+
+    weight: float
+    node: float
+    expansion: Expansion
+    inside: NeuronEnclosure
+    still: NeuronEnclosure
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothDirections:
+    """Ends of directions times the change of the attribution of one example.
+
+    Attributes:
+        path: of the attribution.
+        region: of the perturbations.
+        radius: of the plain p-ball around the region, of which the remainder speaks.
+        points: expansions on the path.
+    """
+
+    path: GradientPath
+    region: Region
+    radius: float
+    points: tuple[_At, ...]
+
+    @classmethod
+    def of(
+        cls, network: Network, path: GradientPath, target: int, region: Region, widest: int
+    ) -> SmoothDirections:
+        """Expand the network at the points of the path."""
+        radius = region.epsilon * float(region.scale.max()) * (1 + SLACK)
+        made = []
+        for node, weight, point in path.points():
+            expansion = expand(network, point, path.spread, target, region.p)
+            slopes = tuple(layer.slope for layer in expansion.layers)
+            reach = node * radius * (1 + SLACK)
+            inside = enclose(expansion, reach, Composites(network, slopes, widest))
+            still = enclose(expansion, 0.0, Composites(network, slopes, 0))
+            made.append(_At(weight, node, expansion, inside, still))
+        return cls(path, region, radius, tuple(made))
+
+    @property
+    def gradient(self) -> Tensor:
+        """The weighted mean gradient at x, ``(1, d)``."""
+        total: Tensor = sum(at.weight * at.expansion.gradient for at in self.points)  # type: ignore[assignment]
+        return total
+
+    def __call__(self, directions: Tensor) -> tuple[Tensor, Tensor]:
+        """Ends along ``directions (n, d)``."""
+        scaled = directions * self.path.displacement
+        rows = torch.zeros_like(directions)
+        rest = torch.zeros(len(directions), dtype=torch.float64)
+        for at in self.points:
+            share = at.weight * at.node
+            rows = rows + share * (scaled @ at.expansion.jacobian.T)
+            error = at.expansion.jacobian_error + 4 * SLACK * at.expansion.jacobian_norm
+            rest = rest + abs(share) * self.radius * (scaled.abs() @ error[0])
+            for enclosure in (at.inside, at.still):
+                rest = rest + abs(at.weight) * _along(at.expansion, enclosure, scaled)
+        if self.path.multiplied:
+            rows = rows + directions * self.gradient
+            size = sum(abs(at.weight) * at.expansion.gradient.abs() for at in self.points)
+            rest = rest + self.region.size(directions * (self._moved + 4 * SLACK * size)[0])
+        wide = up(rest)
+        return -self.region.support(-rows) - wide, self.region.support(rows) + wide
+
+    @property
+    def _moved(self) -> Tensor:
+        """The most by which each component of the mean gradient moves, ``(1, d)``."""
+        eye = torch.eye(self.path.x.shape[1], dtype=torch.float64)
+        total = torch.zeros_like(self.path.x)
+        for at in self.points:
+            norms = row_norms(at.expansion.jacobian, dual_order(self.region.p))
+            linear = at.node * self.radius * (norms + at.expansion.jacobian_error)
+            moved = up(linear) + _along(at.expansion, at.inside, eye)
+            total = total + abs(at.weight) * moved
+        return up(total)
+
+
+def _along(expansion: Expansion, enclosure: NeuronEnclosure, directions: Tensor) -> Tensor:
+    """Upper values of ``|a . R|`` for the remainder R of the gradient and each direction."""
+    length = directions.norm(dim=1)
+    total = directions.abs() @ expansion.gradient_defect[0]
+    for matrix, error, source in sources(expansion, enclosure):
+        products = (directions @ matrix).abs() + SLACK * (directions.abs() @ matrix.abs())
+        total = total + up(products @ source[0] + length * (source * error).sum())
+    return up(total) + TINY

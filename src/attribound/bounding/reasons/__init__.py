@@ -1,0 +1,7 @@
+"""Guarantees about what people read: which reasons stay, with which sign, in which order."""
+
+from attribound.bounding.reasons.asking import reasons
+from attribound.bounding.reasons.radius import max_epsilon
+from attribound.bounding.reasons.record import Displacement, Reasons
+
+__all__ = ["Displacement", "Reasons", "max_epsilon", "reasons"]

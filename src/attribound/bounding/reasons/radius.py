@@ -1,0 +1,149 @@
+"""The largest radius at which a bound is in a threshold, or a list of reasons stays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from attribound.attacks.displace import By, first_of
+from attribound.attributions import Attribution
+from attribound.balls import Ball
+from attribound.basics.errors import InputError
+from attribound.bounding.first_order import FirstOrder, largest_epsilon, unit_ball
+from attribound.bounding.method import Method, Question
+from attribound.bounding.reasons.deciding import decide
+from attribound.bounding.reasons.motion import RowMotion
+from attribound.bounding.reasons.motions import motions
+from attribound.networks.inputs import Target, check_inputs
+from attribound.results import MaxEpsilon, Status
+
+_EXPONENTS = (-30, 30)  # of two: radii that are tried
+_FINE = {True: 24, False: 6}  # bisections, by whether a radius costs next to nothing
+
+
+def max_epsilon(  # noqa: PLR0913 - the names users type
+    attribution: Attribution,
+    x: Tensor,
+    ball: Ball | None = None,
+    target: Target = None,
+    method: Method | None = None,
+    *,
+    keep: int | None = None,
+    by: By = "value",
+    **threshold: float,
+) -> MaxEpsilon:
+    """The largest radius at which :func:`bound` stays within a threshold, per example.
+
+    To first order, or under the claim of a method that knows its bound at every radius, such as
+    ``ab.Smoothed()``. Bounding at the returned radius gives the threshold back. At ``cosine=1`` and
+    ``degrees=90`` it is a supremum: there the angle becomes unbounded. Infinite
+    where the attribution does not move to first order.
+
+    With ``keep`` it is the largest radius found at which all of the ``keep`` largest scores stay
+    among them, as :func:`reasons` says; it is bisected, so that at the returned radius they do.
+    That works under every claim about single radii, too: ``method=ab.Certified()``.
+
+    Args:
+        attribution: g.
+        x: inputs ``(batch, *features)``.
+        ball: of which kind the balls are, e.g. ``ab.LinfBall(1)``, whose own radius does not
+            matter; default: l2 balls. Limits on values are refused: with them nothing is
+            proportional to the radius.
+        target: labels to explain; default: the predicted class.
+        method: tolerances, limits, progress.
+        keep: a number of reasons, in place of a threshold.
+        by: how these are ranked, ``value`` or ``absolute``.
+        threshold: exactly one of ``euclidean=`` (distance), ``cosine=`` (distance, at
+            most 1) and ``degrees=`` (at most 90), without ``keep``.
+    """
+    if keep is None:
+        return largest_epsilon(attribution, x, ball, target, method, **threshold)
+    if threshold:
+        raise InputError(
+            "threshold",
+            expected="keep= alone, or one of euclidean=, cosine= and degrees=",
+            got=f"keep and {', '.join(threshold)}",
+            remedy="ask for one after the other",
+        )
+    x = check_inputs(x)
+    settings, shape = method or FirstOrder(), unit_ball(ball)
+    labels = attribution.targets(x, target)
+    clean = attribution(x, labels)
+    first_of(clean, keep, by)  # refuses what can't be asked
+    question = Question(attribution, x, shape, labels, predicted=target is None)
+    if isinstance(settings, FirstOrder):
+        found = _to_first_order(settings, question, clean, keep, by)
+    else:
+        found = [_searched(settings, question, clean, (row, keep, by)) for row in range(len(x))]
+    status = Status.KINKED if attribution.kinked else Status.CONVERGED
+    return MaxEpsilon(
+        epsilon=torch.tensor(found, dtype=torch.float64).to(clean),
+        ball=shape,
+        threshold=f"the {keep} largest by {by} kept",
+        target=labels,
+        claim=settings.claim,
+        source=("reasons",) * len(x),
+        status=(status,) * len(x),
+        subject=attribution.subject,
+    )
+
+
+def _to_first_order(
+    method: FirstOrder, question: Question, clean: Tensor, keep: int, by: By
+) -> list[float]:
+    """One linearisation serves all radii: rows grow in proportion."""
+    found = []
+    maps = clean.detach().flatten(1).to("cpu", torch.float64)
+    for scores, motion in zip(maps, motions(method, question, clean), strict=True):
+        assert isinstance(motion, RowMotion)
+
+        def sure(radius: float, motion: RowMotion = motion, scores: Tensor = scores) -> bool:
+            region = motion.region.shrunk(radius)
+            there = replace(motion, whole=radius * motion.whole, region=region)
+            return decide(scores, there, keep, by).kept == keep
+
+        found.append(_largest(sure, _FINE[True]))
+    return found
+
+
+def _searched(
+    method: Method, question: Question, clean: Tensor, asked: tuple[int, int, By]
+) -> float:
+    """The question anew at every radius."""
+    row, keep, by = asked
+    one = slice(row, row + 1)
+    scores = clean[row].detach().flatten().to("cpu", torch.float64)
+    own = question.ball.rows(question.x, one)
+
+    def sure(radius: float) -> bool:
+        there = Question(
+            question.attribution.rows(question.x, one),
+            question.x[one],
+            own.at_radius(radius),
+            question.target[one],
+            predicted=question.predicted,
+        )
+        (motion,) = motions(method, there, clean[one])
+        return decide(scores, motion, keep, by).kept == keep
+
+    return _largest(sure, _FINE[False])
+
+
+def _largest(sure: Callable[[float], bool], fine: int) -> float:
+    """The largest radius found with ``sure``: doubled or halved from 1/16 on, then bisected."""
+    exponent = -4
+    step = 1 if sure(2.0**exponent) else -1
+    while sure(2.0 ** (exponent + step)) == (step > 0):
+        exponent += step
+        if not _EXPONENTS[0] < exponent < _EXPONENTS[1]:
+            return math.inf if step > 0 else 0.0
+    low = 2.0 ** min(exponent, exponent + step)
+    high = 2 * low
+    for _ in range(fine):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sure(middle) else (low, middle)
+    return low
