@@ -141,6 +141,20 @@ def test_certified_is_no_better_than_first_order_and_nearly_as_good_in_small_bal
     torch.testing.assert_close(one.kept, other.kept)
 
 
+@pytest.mark.parametrize("ball", [ab.L2Ball(0.2), ab.LinfBall(0.1)])
+def test_neurons_together_are_tighter_than_one_by_one(ball, monkeypatch) -> None:
+    model, x = cases.tabular()
+    attribution = ab.IntegratedGradients(model, steps=3)
+    joint = ab.reasons(attribution, x, ball, 3, claim="certified", attack=False)
+    monkeypatch.setattr("attribound.bounding.certified.taylor_along._JOINTLY", 0)
+    apart = ab.reasons(attribution, x, ball, 3, claim="certified", attack=False)
+    assert (joint.high <= apart.high).all()
+    assert (joint.high < apart.high).any()
+    for row in range(len(x)):
+        tried = [ball.project(ball.sample_sphere(x, s), x)[row] for s in range(40)]
+        holds(joint, attribution, x, row, torch.stack(tried))
+
+
 def test_groups_of_a_certificate_are_directions_of_the_map() -> None:
     model, x = cases.tabular()
     base = ab.InputXGradient(model)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attribound.basics.rounding import up
+from attribound.basics.rounding import SLACK, up
 from attribound.bounding.certified.expansion import Expansion, Layer
 from attribound.bounding.certified.quadratic import Form
 from attribound.bounding.certified.remainder import Backward, Forward, NeuronEnclosure
@@ -68,7 +68,7 @@ def remainder(
     ):
         norms = weighted_norms(layer, weights)
         terms = _terms(layer, forward, backward, norms, enclosure.radius)
-        constant += terms.constant
+        constant += terms.constant.item()
         if enclosure.radius == 0:
             continue
         rows = (
@@ -89,7 +89,7 @@ def remainder(
 class _Terms:
     squares: tuple[Tensor, Tensor]
     firsts: tuple[Tensor, Tensor]
-    constant: float
+    constant: Tensor
 
 
 def _terms(
@@ -99,7 +99,10 @@ def _terms(
     norms: tuple[Tensor, Tensor],
     radius: float,
 ) -> _Terms:
-    """Coefficients of x^2 and y^2, of x and y, and the rest, of all neurons of a layer."""
+    """Coefficients of x^2 and y^2, of x and y, and the rest, of all neurons of a layer.
+
+    ``norms`` may have several rows, each of which is another question.
+    """
     through_jacobian, through_hessian = norms
     bounds = forward.curvature
     adjoint, slope = layer.adjoint.abs(), layer.slope.abs()
@@ -131,7 +134,42 @@ def _terms(
         * layer.z_defect
         + slope * through_jacobian * layer.adjoint_defect
     )
-    return _Terms(squares, firsts, up(rest).sum().item())
+    return _Terms(squares, firsts, up(rest).sum(1))
+
+
+def remainders_along(
+    expansion: Expansion, enclosure: NeuronEnclosure, directions: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Bound ``|a . R(zeta)|`` for all zeta in the ball and each direction a, ``(n, d)``.
+
+    By ``zeta^T Q zeta + rest``: the forms Q, ``(n, d, d)``, their masses and rests, ``(n,)``.
+    """
+    size, length = directions.abs(), directions.norm(dim=1, keepdim=True)
+    count, width = directions.shape
+    forms = torch.zeros(count, width, width, dtype=torch.float64)
+    mass = torch.zeros(count, dtype=torch.float64)
+    rest = size @ expansion.gradient_defect[0]
+    for layer, forward, backward in zip(
+        expansion.layers, enclosure.forward, enclosure.backward, strict=True
+    ):
+        pieces = (
+            (layer.jacobian, layer.jacobian_error, layer.jacobian_norm),
+            (layer.hessian, layer.hessian_error, layer.hessian_norm),
+        )
+        through_jacobian, through_hessian = (
+            up((directions @ matrix).abs() + SLACK * (size @ matrix.abs()) + length * error)
+            for matrix, error, _ in pieces
+        )
+        norms = through_jacobian, through_hessian
+        terms = _terms(layer, forward, backward, norms, enclosure.radius)
+        rest = rest + terms.constant
+        rows = zip(pieces, terms.squares, terms.firsts, strict=True)
+        for (matrix, _, lengths), square, first in rows:
+            weights = up(square)
+            forms = forms + (matrix * weights.unsqueeze(1)) @ matrix.T
+            mass = up(mass + (weights * lengths**2).sum(1))
+            rest = rest + up(first * (enclosure.radius * lengths)).sum(1)
+    return forms, mass, up(rest)
 
 
 def sources(

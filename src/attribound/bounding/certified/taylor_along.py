@@ -7,6 +7,7 @@ weighted with ``|a . U_j|`` and ``|a . J_j|`` in place of the norms of these col
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -16,9 +17,14 @@ from attribound.bounding.certified.composites import Composites
 from attribound.bounding.certified.expansion import Expansion, dual_order, expand, row_norms
 from attribound.bounding.certified.network import Network
 from attribound.bounding.certified.path import GradientPath
+from attribound.bounding.certified.quadratic import Form
 from attribound.bounding.certified.relu.region import Region
 from attribound.bounding.certified.remainder import NeuronEnclosure, enclose
-from attribound.bounding.certified.taylor import sources
+from attribound.bounding.certified.taylor import remainders_along, sources
+
+#: Features up to which the second order of all neurons is bounded jointly, by an eigenvalue problem
+#: a direction.
+_JOINTLY = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +86,8 @@ class SmoothDirections:
             rows = rows + share * (scaled @ at.expansion.jacobian.T)
             error = at.expansion.jacobian_error + 4 * SLACK * at.expansion.jacobian_norm
             rest = rest + abs(share) * self.radius * (scaled.abs() @ error[0])
-            for enclosure in (at.inside, at.still):
-                rest = rest + abs(at.weight) * _along(at.expansion, enclosure, scaled)
+            rest = rest + abs(at.weight) * _along(at.expansion, at.still, scaled)
+        rest = rest + self._remainder(scaled)
         if self.path.multiplied:
             rows = rows + directions * self.gradient
             size = sum(abs(at.weight) * at.expansion.gradient.abs() for at in self.points)
@@ -89,7 +95,26 @@ class SmoothDirections:
         wide = up(rest)
         return -self.region.support(-rows) - wide, self.region.support(rows) + wide
 
-    @property
+    def _remainder(self, scaled: Tensor) -> Tensor:
+        """Upper values of ``|a . R|`` in the ball: neurons one by one and, if cheap, jointly."""
+        each = [abs(at.weight) * _along(at.expansion, at.inside, scaled) for at in self.points]
+        apart = up(torch.stack(each).sum(0))
+        count, width = scaled.shape
+        if width > _JOINTLY:
+            return apart
+        forms = torch.zeros(count, width, width, dtype=torch.float64)
+        mass = rest = torch.zeros(count, dtype=torch.float64)
+        for at in self.points:
+            own = remainders_along(at.expansion, at.inside, scaled)
+            share = abs(at.weight) * at.node**2
+            forms, mass = forms + share * own[0], mass + share * own[1]
+            rest = rest + abs(at.weight) * own[2]
+        pairs = zip(forms, up(mass).tolist(), strict=True)
+        largest = [Form(form, size).maximum(self.region.p) for form, size in pairs]
+        top = torch.tensor(largest, dtype=torch.float64)
+        return torch.minimum(apart, up(self.radius**2 * top + rest))
+
+    @cached_property
     def _moved(self) -> Tensor:
         """The most by which each component of the mean gradient moves, ``(1, d)``."""
         eye = torch.eye(self.path.x.shape[1], dtype=torch.float64)
