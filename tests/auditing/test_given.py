@@ -250,11 +250,11 @@ class TestSharpened:
         assert chosen["close"]
         assert chosen["pilot"] == 5, "all samples, not those of a batch"
         assert chosen["tried"][-1]["degrees"] < 5
-        assert {row["subject"] for row in run.bounds().to_pylist()} == {"copy"}
+        assert {row["subject"] for row in run.bounds().to_pylist()} == {"copy", "averaged"}
 
     def test_a_network_without_kinks_needs_no_copy(self) -> None:
         model = nn.Sequential(nn.Linear(6, 20), nn.Softplus(), nn.Linear(20, 3)).eval()
         run = self.audited(model)
         assert run.manifest.settings["smooth"] is None
         assert run.manifest.model["smooth"]["reason"] == "the network has no kinks"
-        assert {row["subject"] for row in run.bounds().to_pylist()} == {"yours"}
+        assert {row["subject"] for row in run.bounds().to_pylist()} == {"yours", "averaged"}

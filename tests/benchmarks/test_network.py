@@ -116,7 +116,7 @@ def test_a_block_shrinks_to_the_examples_and_copies_that_it_lacks(tmp_path, meas
 
 def test_every_cell_comes_before_any_comes_again(monkeypatch) -> None:
     monkeypatch.setattr(networks.Network, "missing", None)
-    blocks = [*plan(Settings())]
+    blocks = [*plan(Settings(mlp=16, cnn=4, narrow=2, wide=2))]
     tests = [block for block in blocks if block.role == "test"]
     assert {block.network for block in tests} == {*NETWORKS}
     assert {block.network for block in blocks if block.role == "calibration"} == {
