@@ -7,14 +7,13 @@ from attribound.attacks.attack import (
     OnlyIn,
     Repeated,
     SearchAttack,
-    furthest,
-    judge,
 )
 from attribound.attacks.attribution_ascent import AttributionAscent
 from attribound.attacks.averaged_ascent import AveragedAscent
 from attribound.attacks.displace import Displace, Displaced, TowardsRivals
 from attribound.attacks.earnest import earnest
 from attribound.attacks.ifia import IFIA
+from attribound.attacks.judging import furthest, judge
 from attribound.attacks.kink_steps import KinkSteps
 from attribound.attacks.measures import Angle, Distance, MassCentre, Targeted, TopK, usual_k
 from attribound.attacks.pgd import PGD

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from attribound.attacks.attack import Attack, judge
+from attribound.attacks.attack import Attack
 from attribound.attacks.attribution_ascent import AttributionAscent
+from attribound.attacks.judging import judge
 from attribound.attributions import Attribution
 from attribound.attributions.averaged import Averaged
 from attribound.balls import Ball, check_ball

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from attribound.attacks.attack import Attack, judge
+from attribound.attacks.attack import Attack
+from attribound.attacks.judging import judge
 from attribound.attributions import Attribution
 from attribound.balls import Ball, check_ball
 from attribound.basics.errors import InputError

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from attribound.attacks.attack import Attack, judge
+from attribound.attacks.attack import Attack
+from attribound.attacks.judging import judge
 from attribound.attributions import Attribution
 from attribound.balls import Ball, check_ball
 from attribound.networks.inputs import Target, check_inputs

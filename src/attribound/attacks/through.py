@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor, nn
 
-from attribound.attacks.attack import Attack, furthest, judge_all
+from attribound.attacks.attack import Attack
+from attribound.attacks.judging import furthest, judge_all
 from attribound.attributions import Attribution, Classifier
 from attribound.balls import Ball
 from attribound.basics.errors import InputError

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attribound import metrics
 from attribound.attacks import Attack, furthest
-from attribound.attacks.attack import judge_all
+from attribound.attacks.judging import judge_all
 from attribound.attributions import Attribution
 from attribound.auditing.at_work import Say, silent
 from attribound.auditing.bounded import Fields, unstacked

@@ -17,11 +17,7 @@ from attribound.networks.fast_derivatives import FastDerivatives
 from attribound.networks.frozen import frozen
 from attribound.networks.inputs import Target, check_targets
 from attribound.networks.kinks import Kink, find_kinks, refuse_kinks
-from attribound.networks.probe import (
-    probe_derivative,
-    probe_determinism,
-    probe_separation,
-)
+from attribound.networks.probe import probe_derivative, probe_determinism, probe_separation
 from attribound.networks.structured import Result, StructuredNetwork, Structures
 
 _STOCHASTIC = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
@@ -41,8 +37,7 @@ class Classifier:
         allow_kinks: let a network with kinks through; every result is then flagged.
         memory_limit: bytes of autograd graph to keep at once. Beyond it examples are
             bounded in groups, and beyond that graphs are rebuilt for every product.
-        structured: differentiate a module that is made of known linear pieces and pointwise
-            functions without autograd, which is faster; the same numbers to rounding.
+        structured: differentiate modules of known pieces without autograd; the same, but faster.
     """
 
     def __init__(
