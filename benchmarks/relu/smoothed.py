@@ -81,7 +81,7 @@ def _resnet50() -> Network:
     def make() -> nn.Module:
         from reproduction.paper.networks import KERAS_RESNET50  # noqa: PLC0415 - heavy
 
-        return ab.models.load(file, KERAS_RESNET50)
+        return ab.models.load(file, KERAS_RESNET50, dtype=torch.float32)
 
     def pictures() -> tuple[Tensor, Tensor]:
         found = ab.data.load("imagenet", root=folder.parent)

@@ -292,6 +292,7 @@ def test_the_command_line_has_every_setting(capsys) -> None:
 
 def test_the_command_measures_and_reports(tmp_path, measured, monkeypatch, capsys) -> None:
     monkeypatch.setattr(network.certificates, "run", lambda *asked: None)
+    monkeypatch.setattr(network.smoothed, "run", lambda *asked: None)
     text = tmp_path / "network.txt"
     chosen = [f"--set={name}={value}" for name, value in ab.to_spec(SETTINGS).items()]
     command = ["network.py", *chosen, "--folder", str(tmp_path), "--text", str(text)]
@@ -324,5 +325,6 @@ def test_the_stored_rows_say_what_they_must() -> None:
 
 def test_the_stored_report_is_that_of_the_stored_rows() -> None:
     """What is missing from the plan is said before."""
-    made = report(network.stored(network.RESULTS).rows) + "\n"
+    stored = network.stored(network.RESULTS)
+    made = report(network.wanted(stored, Settings())) + "\n"
     assert network.TEXT.read_text().endswith(made)

@@ -20,10 +20,10 @@ def run(out: Path, *more: str) -> Result:
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose certificates hold for the copy and not for the network."""
+    """A run whose bounds hold for the copy and not for the network."""
     out = tmp_path_factory.mktemp("copied") / "run"
     chosen = ["--data=digits", "--limit=8", "--attribution=saliency", "--ball=l2", "--eps=0.02"]
-    made = run(out, "--model=auditing.tiny:kinked", "--smooth=20", "--claim=certified", *chosen)
+    made = run(out, "--model=auditing.tiny:kinked", "--smooth=20", "--claim=mean_value", *chosen)
     assert made.exit_code == 0, made.stderr
     assert "exceeded on" in made.stdout
     return out
@@ -34,18 +34,18 @@ def test_a_bound_that_holds_for_the_copy_alone_fails(copied: Path) -> None:
     assert not any(bounds["exceeded"].to_pylist())
     assert any(bounds["yours_exceeded"].to_pylist()), "else this tests nothing"
     assert run(copied, "--resume", "--quiet").exit_code == 0
-    assert run(copied, "--resume", "--quiet", "--fail-on=certified").exit_code == 1
+    assert run(copied, "--resume", "--quiet", "--fail-on=mean_value").exit_code == 1
 
 
 def test_the_summary_has_both_counts(copied: Path) -> None:
     found = json.loads(run(copied, "--resume", "--json").stdout)
     count = sum(Run.open(copied).bounds()["yours_exceeded"].to_pylist())
     assert found["smooth"] == 20
-    assert found["exceeded"]["certified"]["count"] == count
-    assert found["yours_exceeded"]["certified"]["count"] == count
+    assert found["exceeded"]["mean_value"]["count"] == count
+    assert found["yours_exceeded"]["mean_value"]["count"] == count
     (setting,) = found["settings"]
-    assert setting["claims"]["certified"]["subject"] == "copy"
-    assert setting["claims"]["certified"]["exceeded"]["count"] == 0
+    assert setting["claims"]["mean_value"]["subject"] == "copy"
+    assert setting["claims"]["mean_value"]["exceeded"]["count"] == 0
     assert setting["fidelity"]["n"] == 8
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import attribound as ab
@@ -48,6 +48,7 @@ def exceeded(example: Case, **effort: float) -> bool:
 
 @SOME
 @given(SEEDS, st.sampled_from([1, 8, 200]))
+@example(1602, 8)  # moved maps are larger than the one at x, and so is their rounding
 def test_no_point_of_a_grid_exceeds_it(seed, nodes) -> None:
     assert not exceeded(case(seed), nodes=nodes)
 

@@ -23,7 +23,7 @@ from attribound.results import Bound, Bracket, Claim, Gap, Status
 
 SWITCHES, EXACT = "switches", "switches, exact"
 _TF32 = 2.0**-11  # unit of what graphics cards may multiply in
-_ROUNDINGS = 32  # of the gradient at x, added beside those that were seen there
+_ROUNDINGS = 32  # of both maps, added beside those that were seen at x
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,13 @@ def rectified_bound(
             steep.append(mean.abs().max().item() if path.multiplied else 0.0)
     # The map that is evaluated at x may differ from ours, even in a mask: that is seen. Comparing
     # it with others that are evaluated adds their rounding, taken to be at most three times that.
-    rounding = 4 * _tensor(own) + _ROUNDINGS * torch.finfo(x.dtype).eps * norm(clean).double().cpu()
-    value = round_up(_tensor([each.value for each in found]) + rounding, x)
-    root = round_up(_tensor([each.root for each in found]) + rounding, x)
+    units = _ROUNDINGS * torch.finfo(x.dtype).eps
+    rounding = 4 * _tensor(own) + units * norm(clean).double().cpu()
+    # The map that is moved to may be larger than the one at x, by as much as it moves.
+    value, root = (
+        round_up(_tensor([getattr(each, name) for each in found]) * (1 + units) + rounding, x)
+        for name in ("value", "root")
+    )
     return _stated(question, claim, found, (clean, value, root, _tensor(steep).to(x)))
 
 
