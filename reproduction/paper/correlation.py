@@ -40,7 +40,7 @@ def rank_interval(rho: float, n: int) -> tuple[float, float] | None:
     """The 95 % interval of a rank correlation by Bonett and Wright (2000); None for too few.
 
     >>> [round(end, 2) for end in rank_interval(-0.8, 7)]
-    [-0.98, 0.09]
+    [-0.98, 0.03]
     """
     if n < _LEAST or abs(rho) >= 1:
         return None
