@@ -28,6 +28,7 @@ from attribound.training import TrainingConfig, load_parts
 from attribound.values import changed, from_spec
 from reproduction.zoo.measuring import measure
 from reproduction.zoo.protocols import protocol_of
+from reproduction.zoo.train import place_of
 
 HERE = Path(__file__).resolve().parent
 Row = dict[str, Any]
@@ -118,7 +119,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--to", type=Path, default=HERE / "sweeps", help="where results are kept")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    recipe, kept = options.recipes / f"{options.name}.toml", options.to / f"{options.name}.json"
+    recipe = place_of(options.recipes, options.name)
+    kept = options.to / f"{options.name}.json"
     rows: list[Row] = json.loads(kept.read_text()) if kept.exists() else []
     if options.over and not options.table:
         for settings in wanted(recipe, options.over, options.set):

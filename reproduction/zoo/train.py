@@ -3,11 +3,11 @@
     .venv/bin/python -m reproduction.zoo.train --jobs 2
     .venv/bin/python -m reproduction.zoo.train fashion-mnist/at mnist/at --jobs 1
 
-A recipe is a config of ``attribound train`` at ``recipes/<name>.toml`` beside this file. One that
-starts from another (``warm_start = "zoo:NAME"``) waits for it. Each training is a process with
-the threads its recipe says; its state is in ``runs/<name>``, its output in ``runs/<name>.log``.
-Stopped or killed, this goes on where it was. Cards go into the package; weights too for the
-data sets that ship with it, into ``zoo/models`` of the repository for others.
+A recipe is a config of ``attribound train``: the table ``[<name>]`` of ``recipes/<data>.toml``
+beside this file. One that starts from another (``warm_start = "zoo:NAME"``) waits for it. Each
+training is a process with the threads its recipe says; its state is in ``runs/<name>``, its output
+in ``runs/<name>.log``. Stopped or killed, this goes on where it was. Cards go into the package;
+weights too for the data sets that ship with it, into ``zoo/models`` of the repository for others.
 """
 
 # ruff: noqa: S603, T201 - a script that prints, and starts processes
@@ -53,13 +53,24 @@ class ZooRecipe:
 def read_recipes(folder: Path) -> dict[str, ZooRecipe]:
     """All recipes of a folder by name; each is a config that can be read."""
     found = {}
-    for file in sorted(folder.glob("*/*.toml")):
-        name = zoo.check_name(file.relative_to(folder).with_suffix("").as_posix())
-        start = from_spec(read_toml(file), TrainingConfig).warm_start
-        origin = "" if start is None else start.file
-        named = origin.startswith("zoo:")
-        found[name] = ZooRecipe(name, file, origin.removeprefix("zoo:") if named else None)
+    for file in sorted(folder.glob("*.toml")):
+        for table, settings in sorted(read_toml(file).items()):
+            name = zoo.check_name(f"{file.stem}/{table}")
+            start = from_spec(settings, TrainingConfig).warm_start
+            origin = "" if start is None else start.file
+            needs = origin.removeprefix("zoo:") if origin.startswith("zoo:") else None
+            found[name] = ZooRecipe(name, place_of(folder, name), needs)
     return found
+
+
+def place_of(folder: Path, name: str) -> Path:
+    """Where a recipe is, as ``read_toml`` takes it.
+
+    >>> place_of(Path("recipes"), "mnist/at").as_posix()
+    'recipes/mnist.toml#at'
+    """
+    data, _, table = name.partition("/")
+    return folder / f"{data}.toml#{table}"
 
 
 def chosen(

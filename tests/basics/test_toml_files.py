@@ -13,6 +13,27 @@ def test_a_document(tmp_path) -> None:
     assert read_toml(tmp_path / "a.toml") == {"name": "ü", "part": {"value": 1.5}}
 
 
+def test_a_table_of_a_document(tmp_path) -> None:
+    (tmp_path / "a.toml").write_text("[one]\nvalue = 1\n[one.two]\nx = 2\n[three]\n")
+    assert read_toml(f"{tmp_path}/a.toml#one") == {"value": 1, "two": {"x": 2}}
+    assert read_toml(tmp_path / "a.toml#three") == {}
+
+
+def test_a_file_may_have_the_sign_in_its_name(tmp_path) -> None:
+    (tmp_path / "a.toml#one").write_text("value = 1\n")
+    assert read_toml(tmp_path / "a.toml#one") == {"value": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "remedy"),
+    [("[one]\n[two]\n", "it has one, two"), ("three = 3\n", "it has no tables")],
+)
+def test_a_table_that_is_not_there_is_refused_by_name(tmp_path, content, remedy) -> None:
+    (tmp_path / "a.toml").write_text(content)
+    with pytest.raises(InputError, match=rf"name of a table in .*a\.toml, got 'three'.*{remedy}"):
+        read_toml(tmp_path / "a.toml#three")
+
+
 @pytest.mark.parametrize(
     ("content", "got"),
     [

@@ -13,11 +13,29 @@ _toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli"
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """The document in a TOML file.
+    """The document in a TOML file; of ``file.toml#name`` the table of that name.
 
     Raises:
-        InputError: there is no such file, or it is not TOML.
+        InputError: there is no such file or table, or it is not TOML.
     """
+    whole = Path(path).exists() or ".toml#" not in str(path)
+    file, _, table = (str(path), "", "") if whole else str(path).rpartition("#")
+    document = _document(file)
+    if whole:
+        return document
+    if not isinstance(document.get(table), dict):
+        tables = sorted(name for name, value in document.items() if isinstance(value, dict))
+        raise InputError(
+            str(path),
+            expected=f"the name of a table in {file}",
+            got=repr(table),
+            remedy=f"it has {', '.join(tables) or 'no tables'}",
+        )
+    found: dict[str, Any] = document[table]
+    return found
+
+
+def _document(path: str) -> dict[str, Any]:
     try:
         document: dict[str, Any] = _toml.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, _toml.TOMLDecodeError) as error:

@@ -27,7 +27,9 @@ _ZOO = "zoo:"
 
 def train(  # noqa: PLR0913, PLR0917 - options of a command
     out: Annotated[Path, typer.Option(help="Directory for everything the training writes.")],
-    config: Annotated[Path | None, typer.Option(help="Settings in TOML.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Settings in TOML: FILE, or FILE#TABLE.")
+    ] = None,
     data: Annotated[str | None, typer.Option(help="Name or path of the data.")] = None,
     method: Annotated[
         str | None, typer.Option(help="ce, at:steps=7, trades, trades+igr, MODULE:CLASS, ...")

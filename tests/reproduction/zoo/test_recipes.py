@@ -102,8 +102,7 @@ def test_refuses_what_it_does_not_know(known, names, message) -> None:
 
 
 def test_a_name_of_another_form_is_refused(tmp_path) -> None:
-    (tmp_path / "digits").mkdir()
-    (tmp_path / "digits" / "C E.toml").write_text("")
+    (tmp_path / "digits.toml").write_text('["C E"]\n')
     with pytest.raises(InputError, match="expected <data>/<method>"):
         script.read_recipes(tmp_path)
 
@@ -155,16 +154,17 @@ def test_ctrl_c_begins_nothing_more(monkeypatch) -> None:
 
 
 RECIPE = """
+[{method}]
 epochs = 1
 threads = 1
 {start}
-[data]
+[{method}.data]
 name = "digits"
-limit = 300
+limit = {limit}
 held_out = 20
-[method]
+[{method}.method]
 kind = "{method}"
-[evaluation]
+[{method}.evaluation]
 attacked = 0
 explained = 0
 """
@@ -175,11 +175,11 @@ def options(tmp_path, monkeypatch) -> list[str]:
     """Two recipes, one that starts from the other, for a zoo of their own."""
     monkeypatch.setattr(places, "PACKAGED", tmp_path / "package")
     monkeypatch.setenv("ATTRIBOUND_ZOO", "")  # the script sets it; put back afterwards
-    folder = tmp_path / "recipes" / "digits"
-    folder.mkdir(parents=True)
-    (folder / "ce.toml").write_text(RECIPE.format(start="", method="ce"))
+    (tmp_path / "recipes").mkdir()
     start = 'warm_start = "zoo:digits/ce"'
-    (folder / "at.toml").write_text(RECIPE.format(start=start, method="at"))
+    first = RECIPE.format(start="", method="ce", limit=300)
+    second = RECIPE.format(start=start, method="at", limit=301)
+    (tmp_path / "recipes" / "digits.toml").write_text(first + second)
     places_of = {"--recipes": "recipes", "--runs": "runs", "--to": "zoo"}
     found = [word for key, name in places_of.items() for word in (key, str(tmp_path / name))]
     return [*found, "--images", "10"]
@@ -224,8 +224,8 @@ def test_in_processes(options, capsys) -> None:
 
 
 def test_a_failed_training_is_said(options, in_process, tmp_path, capsys) -> None:
-    path = tmp_path / "recipes/digits/ce.toml"
-    path.write_text(path.read_text().replace("limit = 300", "limit = 3000"))
+    path = tmp_path / "recipes/digits.toml"
+    path.write_text(path.read_text().replace("limit = 300\n", "limit = 3000\n"))
     assert script.main(options) == 1
     said = capsys.readouterr().out
     assert "digits/ce: exit code 2, see" in said

@@ -13,16 +13,17 @@ from attribound.cli.app import app
 from reproduction.zoo import sweep as script
 
 RECIPE = """
+[{name}]
 epochs = 1
 threads = 1
 {start}
-[data]
+[{name}.data]
 name = "digits"
 limit = 200
 held_out = 20
-[method]
+[{name}.method]
 kind = "ce"
-[evaluation]
+[{name}.evaluation]
 attacked = 0
 explained = 0
 """
@@ -46,8 +47,8 @@ def commands(monkeypatch) -> list[list[str]]:
 
 @pytest.fixture
 def options(tmp_path) -> list[str]:
-    (tmp_path / "recipes" / "digits").mkdir(parents=True)
-    (tmp_path / "recipes/digits/ce.toml").write_text(RECIPE.format(start=""))
+    (tmp_path / "recipes").mkdir(parents=True)
+    (tmp_path / "recipes/digits.toml").write_text(RECIPE.format(name="ce", start=""))
     names = ("recipes", "runs", "to")
     return [*(word for name in names for word in (f"--{name}", str(tmp_path / name)))]
 
@@ -80,8 +81,9 @@ def test_trains_each_once_and_measures_on_held_out_images(
 def test_what_the_training_starts_from_is_measured_too(options, commands, tmp_path) -> None:
     script.main(["digits/ce", "seed=0", "--images", "3", *options])
     weights = tmp_path / "runs/digits/ce/seed=0/model.safetensors"
-    recipe = tmp_path / "recipes/digits/again.toml"
-    recipe.write_text(RECIPE.format(start=f'warm_start = "{weights}"'))
+    recipe = tmp_path / "recipes/digits.toml"
+    start = f'warm_start = "{weights}"'
+    recipe.write_text(recipe.read_text() + RECIPE.format(name="again", start=start))
     assert script.main(["digits/again", "seed=1", "--images", "3", *options]) == 0
     rows = json.loads((tmp_path / "to/digits/again.json").read_text())
     first = json.loads((tmp_path / "to/digits/ce.json").read_text())[0]
