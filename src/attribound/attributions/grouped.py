@@ -218,7 +218,7 @@ def _complete(labels: Tensor) -> bool:
     """Whether they are integers, every one from 0 to the largest, and nothing below -1."""
     if labels.is_floating_point() or not labels.numel():
         return False
-    found = labels.unique()  # type: ignore[no-untyped-call]
+    found = labels.unique()  # type: ignore[no-untyped-call]  # untyped in torch
     inside = found[found >= 0]
     return bool((found >= -1).all()) and len(inside) > 0 and int(inside[-1]) == len(inside) - 1
 

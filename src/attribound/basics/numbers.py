@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
 from attribound.basics.errors import InputError
 
 
-def is_finite(value: object) -> bool:
+def is_finite(value: object) -> TypeGuard[float]:
     """Whether ``value`` is a finite number."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def is_count(value: object) -> bool:
+def is_count(value: object) -> TypeGuard[int]:
     """Whether ``value`` is a whole number of 1 or more."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
@@ -26,7 +27,7 @@ def check_count(subject: str, value: object, remedy: str) -> None:
 
 def check_positive(subject: str, value: object, remedy: str) -> None:
     """Refuse what is not a finite number above 0."""
-    if not (is_finite(value) and value > 0):  # type: ignore[operator]
+    if not (is_finite(value) and value > 0):
         expected = "a finite number above 0"
         raise InputError(subject, expected=expected, got=repr(value), remedy=remedy)
 

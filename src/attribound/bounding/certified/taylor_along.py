@@ -73,8 +73,7 @@ class SmoothDirections:
     @property
     def gradient(self) -> Tensor:
         """The weighted mean gradient at x, ``(1, d)``."""
-        total: Tensor = sum(at.weight * at.expansion.gradient for at in self.points)  # type: ignore[assignment]
-        return total
+        return torch.stack([at.weight * at.expansion.gradient for at in self.points]).sum(0)
 
     def __call__(self, directions: Tensor) -> tuple[Tensor, Tensor]:
         """Ends along ``directions (n, d)``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import singledispatch
 
@@ -111,19 +111,21 @@ def _(method: Certified, question: Question, clean: Tensor) -> Iterator[Motion]:
 class _Noisy:
     """Ends, widened by an error of the maps of at most ``noise`` in the Euclidean norm."""
 
-    def __init__(self, ends: SmoothDirections | Directions | object, noise: float) -> None:
+    def __init__(self, ends: Callable[[Tensor], Ends], noise: float) -> None:
         self._ends, self._noise = ends, noise
 
     @torch.no_grad()
     def __call__(self, directions: Tensor) -> Ends:
-        low, high = self._ends(directions)  # type: ignore[operator]
+        low, high = self._ends(directions)
         wide = self._noise * directions.norm(dim=1)
         nothing = torch.full_like(low, torch.inf)  # where the computation overflowed
         low, high = low.nan_to_num(nan=-torch.inf), high.nan_to_num(nan=torch.inf)
         return torch.maximum(low - wide, -nothing), torch.minimum(high + wide, nothing)
 
 
-def _certified(method: Certified, question: Question) -> Iterator[tuple[object, Tensor]]:
+def _certified(
+    method: Certified, question: Question
+) -> Iterator[tuple[Callable[[Tensor], Ends], Tensor]]:
     """Ends along directions, and the map they count from, of each example."""
     attribution, x, ball = question.attribution, question.x, question.ball
     if is_exact(attribution):

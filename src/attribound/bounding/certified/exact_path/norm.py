@@ -111,7 +111,7 @@ class Shift:
             if square.item() < best:
                 best, kept = square.item(), multipliers.copy()
             with torch.enable_grad():
-                square.log().backward()  # type: ignore[no-untyped-call]
+                square.log().backward()  # type: ignore[no-untyped-call]  # untyped in torch
             adam.step()
         return kept.proved() if math.isfinite(best) else math.inf
 
