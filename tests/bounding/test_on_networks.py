@@ -51,8 +51,10 @@ def integrated(model: nn.Module, target: Tensor) -> Callable[[Tensor], Tensor]:
     ],
     ids=["fashion nat saliency", "fashion at ig", "trades saliency"],
 )
-def test_values_agree_with_the_dense_computation(network, attribution, oracle) -> None:
+@pytest.mark.parametrize("images", [4, pytest.param(IMAGES, marks=pytest.mark.slow)])
+def test_values_agree_with_the_dense_computation(network, attribution, oracle, images) -> None:
     model, x = network()
+    x = x[:images]
     model.requires_grad_(False)
     target = model(x).argmax(1)
     matrix = cases.dense_jacobian(oracle(model, target), x).double()
