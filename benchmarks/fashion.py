@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -38,8 +39,20 @@ class Recipe:
 
     def build(self) -> nn.Module:
         """The network before training."""
-        kinds: dict[str, Callable[..., nn.Module]] = {"SmallCNN": SmallCNN, "MLP": MLP}
+        kinds: dict[str, Callable[..., nn.Module]] = {
+            "SmallCNN": SmallCNN,
+            "MLP": MLP,
+            "DeeperMLP": partial(MLP, hidden=(100,) * 4),
+            "TinyCNN": tiny_cnn,
+        }
         return kinds[self.kind](activation=lambda: nn.Softplus(beta=self.beta))
+
+
+def tiny_cnn(activation: Callable[[], nn.Module]) -> nn.Module:
+    """Two convolutions of 6 and 12 channels, 4x4, each halving the image: 1,764 neurons."""
+    halving = {"kernel_size": 4, "stride": 2, "padding": 1}
+    convolutions = nn.Conv2d(1, 6, **halving), activation(), nn.Conv2d(6, 12, **halving)
+    return nn.Sequential(*convolutions, activation(), nn.Flatten(), nn.Linear(12 * 7 * 7, 10))
 
 
 RECIPES = {
@@ -51,6 +64,10 @@ RECIPES = {
     "mlp-at-b20": Recipe("MLP", 20.0, 6, 7),
     "nat-b5": Recipe("SmallCNN", 5.0, 2, 0),
     "at-b5": Recipe("SmallCNN", 5.0, 2, 7),
+    "mlp4-nat-b20": Recipe("DeeperMLP", 20.0, 6, 0),
+    "mlp4-at-b20": Recipe("DeeperMLP", 20.0, 6, 7),
+    "tiny-nat-b20": Recipe("TinyCNN", 20.0, 3, 0),
+    "tiny-at-b20": Recipe("TinyCNN", 20.0, 3, 7),
 }
 NETWORKS = ("nat", "at")  # what the benchmarks of solver and attacks measure on
 

@@ -20,6 +20,20 @@ from attribound.attacks import (
 BALL = ab.L2Ball(0.2)
 
 
+def test_who_climbs_slopes_says_so() -> None:
+    """Of combinations it is one of their attacks that decides."""
+    climbing = AttributionAscent()
+    for attack in (
+        climbing,
+        climbing.repeat(2),
+        OnlyIn(climbing, ("l2",)),
+        BestOf(PGD(), climbing),
+    ):
+        assert attack.needs_slopes
+    for attack in (PGD(), RandomPerturbation(), PGD().repeat(2), climbing.through(20)):
+        assert not attack.needs_slopes
+
+
 def test_repeat_keeps_the_furthest_and_every_trial() -> None:
     model, x = cases.tabular()
     attribution = ab.Saliency(model)

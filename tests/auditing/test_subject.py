@@ -71,6 +71,92 @@ def test_a_smooth_copy_stands_beside_the_original() -> None:
     assert cases.subject().originals == {}
 
 
+CERTIFIED = {"claims": ("certified",), "attacks": None, "dtype": "float32"}
+
+
+class TestANetworkWithKinksItself:
+    """Audits of certificates alone: no smooth copy, and attacks that climb no slopes."""
+
+    def run(self, **changes) -> ab.Run:
+        x = cases.batch().x.float()
+        given = {**cases.SMALL, **CERTIFIED, **changes}
+        del given["model"], given["data"]
+        return ab.audit(cases.plain(kinked=True), (x, torch.zeros(len(x)).long()), **given)
+
+    def test_every_number_is_of_your_network(self) -> None:
+        found = self.run(balls=[ab.L2Ball(0.1), ab.LinfBall(0.05)])
+        bounds, attacks = found.bounds().to_pydict(), found.attacks().to_pydict()
+        assert {*bounds["subject"], *attacks["subject"]} == {"yours"}
+        assert {*attacks["attack"]} == {"kinks", "noise", "through"}
+        assert not any(bounds["exceeded"])
+        assert max(attacks["deviation"]) > 0
+        assert all(value is None for value in found.rows()["fidelity"].to_pylist())
+        own = ab.bound(
+            ab.Saliency(cases.plain(kinked=True)),
+            cases.batch().x.float(),
+            ab.L2Ball(0.1),
+            claim="certified",
+        )
+        assert bounds["euclidean"][::2] == pytest.approx(own.euclidean.tolist())
+        page = ab.write_html(found).read_text(encoding="utf-8")
+        assert "It is proved for every perturbation; the attacks agree." in page
+
+    def test_attributions_that_cross_kinks_are_climbed_and_the_others_are_not(self) -> None:
+        exact = ab.IntegratedGradients(quadrature="exact", label="exact")
+        found = self.run(attributions=[ab.Saliency(), exact])
+        made = {(row["attribution"], row["attack"]) for row in found.attacks().to_pylist()}
+        assert ("exact", "ascent") in made
+        assert ("saliency", "ascent") not in made
+        assert not any(found.bounds()["exceeded"].to_pylist())
+
+    def test_exact_integrals_have_every_claim(self) -> None:
+        exact = ab.IntegratedGradients(quadrature="exact")
+        claims = ("first_order", "mean_value", "certified")
+        found = self.run(attributions=[exact], claims=claims).bounds().to_pydict()
+        assert {*zip(found["claim"], found["subject"], strict=True)} == {
+            (claim, "yours") for claim in claims
+        }
+        assert all(value > 0 for value in found["euclidean"])
+
+    def test_averaged_maps_stand_beside(self) -> None:
+        claims = (ab.Certified(), ab.Smoothed(draws=200))
+        found = self.run(claims=claims).bounds().to_pydict()
+        assert {*zip(found["claim"], found["subject"], strict=True)} == {
+            ("certified", "yours"),
+            ("smoothed", "averaged"),
+        }
+
+    def test_chosen_attacks_are_made_or_refused_never_left_out(self) -> None:
+        found = self.run(attacks={"pgd": ab.attacks.PGD(steps=2)})
+        assert {*found.attacks()["attack"].to_pylist()} == {"pgd", "kinks", "noise", "through"}
+        climbing = ab.attacks.OnlyIn(ab.attacks.AttributionAscent().repeat(2), ("l2",))
+        with pytest.raises(ab.KinkError, match=r"with attacks that climb no slopes"):
+            self.run(attacks={"ascent": climbing})
+
+    def test_other_claims_are_refused_and_smooth_networks_climbed(self) -> None:
+        with pytest.raises(ab.KinkError, match=r"--claim certified, --claim smoothed"):
+            self.run(claims=("first_order", "certified"))
+        x, labels = cases.batch().x.float(), torch.zeros(4).long()
+        found = ab.audit(cases.plain(), (x, labels), claims="certified", attributions="saliency")
+        assert {*found.attacks()["attack"].to_pylist()} == {"ascent"}
+
+    def test_what_cannot_be_certified_says_why(self) -> None:
+        class Kinked(torch.nn.Module):
+            def forward(self, x):
+                return x.abs() @ torch.ones(7, 2, dtype=x.dtype)
+
+        x = cases.batch(1).x.float()
+        asked = {"claims": "certified", "attributions": "saliency"}
+        with pytest.raises(ab.KinkError, match=r"smooth copies can be climbed.*--set own_attacks"):
+            ab.audit(Kinked(), (x, torch.zeros(1).long()), **asked)
+        own = {"kinks": "kink_steps", "noise": "random"}
+        found = ab.audit(Kinked(), (x, torch.zeros(1).long()), own_attacks=own, **asked)
+        assert {*found.attacks()["attack"].to_pylist()} == {"kinks", "noise"}
+        (record,) = found.rows()["bounds"].to_pylist()[0]
+        assert record["euclidean"] is None
+        assert "does not apply: the model, Kinked" in record["status"]
+
+
 def calibrated(subject: Subject, name: str, ball: ab.Ball) -> dict:
     """The record of the calibrated bound of the first sample."""
     attribution, x = subject.attributions[name], cases.batch().x

@@ -65,6 +65,21 @@ class TestOutput:
         assert "audit 6/6" in result.stderr
         assert "exceeded: first-order" in result.stderr
 
+    def test_certificates_of_a_network_with_kinks_need_no_copy(self, tmp_path: Path) -> None:
+        """And the settings that the run has are those that it is repeated with."""
+        own = ["--model=auditing.tiny:kinked", "--claim=certified", "--attack=pgd"]
+        first = ["audit", "--data=digits", "--limit=2", "--ball=l2", "--eps=0.05", *own, *HERE]
+        out = tmp_path / "run"
+        result = run(*first, "--attribution=saliency", f"--out={out}")
+        assert result.exit_code == 0, result.output
+        assert "certified" in result.stdout
+        found = Run.open(out)
+        assert {*found.bounds()["subject"].to_pylist()} == {"yours"}
+        assert {*found.attacks()["attack"].to_pylist()} == {"pgd", "kinks", "noise", "through"}
+        refused = run(*first, "--attack=ascent", f"--out={tmp_path / 'no'}")
+        assert refused.exit_code == 2
+        assert "--smooth auto" in refused.stderr
+
     def test_quiet_prints_nothing(self, tmp_path: Path) -> None:
         result = audited(tmp_path / "run", "--quiet")
         assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")

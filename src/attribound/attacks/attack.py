@@ -81,6 +81,11 @@ class Attack(Value, ABC):
         """Whether audits make it in this ball."""
         return True
 
+    @property
+    def needs_slopes(self) -> bool:
+        """Whether it climbs slopes of the map, which most maps of networks with kinks have not."""
+        return False
+
 
 class SearchAttack(Attack):
     """An attack that is a search: a subclass names its values in ``search``."""
@@ -92,6 +97,11 @@ class SearchAttack(Attack):
     @abstractmethod
     def search(self) -> Search:
         """The values of the search."""
+
+    @property
+    def needs_slopes(self) -> bool:
+        """Whether its search asks for the Jacobian."""
+        return self.search.needs_jacobian
 
     def seeded(self, seed: int) -> Attack:
         """The same attack with ``seed`` added to its own."""
@@ -167,6 +177,11 @@ class BestOf(Attack):
         """The same attacks with ``seed`` added to theirs."""
         return BestOf(*(attack.seeded(seed) for attack in self.attacks))
 
+    @property
+    def needs_slopes(self) -> bool:
+        """Whether one of them does."""
+        return any(attack.needs_slopes for attack in self.attacks)
+
     def __call__(
         self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
     ) -> Attacked:
@@ -206,6 +221,11 @@ class Repeated(Attack):
         """Where the attack is made."""
         return self.attack.applies(ball)
 
+    @property
+    def needs_slopes(self) -> bool:
+        """Whether the attack does."""
+        return self.attack.needs_slopes
+
     def __call__(
         self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
     ) -> Attacked:
@@ -236,6 +256,11 @@ class OnlyIn(Attack):
     def applies(self, ball: Ball) -> bool:
         """Whether the ball is one of these."""
         return ball.name in self.balls
+
+    @property
+    def needs_slopes(self) -> bool:
+        """Whether the attack does."""
+        return self.attack.needs_slopes
 
     def __call__(
         self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None

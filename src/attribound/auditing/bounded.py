@@ -49,7 +49,7 @@ def bound_records(
     for method in methods:
         say(_called(method))
         asked = question if method.needs_slopes else of_values or question
-        if method.of_kinked and of_values is not None:
+        if method.of_kinked and of_values not in (None, question):
             asked = _answered(of_values, method) or asked
         by_claim.append(_records(asked, method))
     return [list(records) for records in zip(*by_claim, strict=True)]

@@ -157,7 +157,9 @@ def _measured(
     common = _common(subject, name, batch, prey)
     questions = [Question(attribution, x, ball, target, wanted=methods) for ball in settings.balls]
     # What needs no slopes is asked of the network that people run.
-    of_values = [replace(each, attribution=yours or attribution) for each in questions]
+    of_values = (
+        questions if yours is None else [replace(each, attribution=yours) for each in questions]
+    )
     for asked, slopes in ((questions, True), (of_values, False)):
         own_methods = [method for method in methods if method.needs_slopes == slopes]
         prepared(asked, own_methods, lambda doing: steps.next(f"{name}, all balls, {doing}"))
@@ -166,9 +168,7 @@ def _measured(
     for ball, question, of_value in zip(settings.balls, questions, of_values, strict=True):
         say = partial(_in_ball, steps, f"{name}, {ball.name} {ball.epsilon:g}")
         bounds = bound_records(question, methods, say, of_value)
-        attacks = {
-            each: attack for each, attack in settings.made_attacks.items() if attack.applies(ball)
-        }
+        attacks = subject.attacks(name, x, ball)
         attacked = attack_all(prey, ball, attacks, YOURS if own is None else COPY, say)
         earnest = attacked if own is None else _on_yours(settings, own, ball, attacked, say)
         apart = None if own is None else _apart(prey, own, ball)

@@ -51,8 +51,9 @@ class AuditSettings(Record):
         methods: efforts in place of those that the protocol has for its claims; claims that
             it has not are made, too.
         attacks: by name (letters and digits); ``{}`` for none.
-        own_attacks: with ``smooth``, those on the network itself, beside all that was found on
-            the copy.
+        own_attacks: those on a network with kinks itself: with ``smooth`` beside all that was
+            found on the copy, without it (certificates alone) beside ``attacks`` that climb no
+            slopes.
         k: for top-k; None: 100, or 1000 above 1024 scores, but at most a third of them.
         batch: examples computed together and stored as one part.
         maps: of which examples inputs and maps are kept for a gallery.
@@ -193,7 +194,11 @@ def complete(settings: AuditSettings) -> AuditSettings:
         attacks = protocol.attacks(settings.balls) if slopes else {}
     own = settings.own_attacks
     if own is None:
-        own = {} if settings.smooth is None else protocol.own_attacks(settings.balls)
+        # Without a copy, certificates alone can speak of a network with kinks.
+        methods = by_claim.values()
+        alone = any(each.of_kinked for each in methods) and not any(m.needs_smooth for m in methods)
+        kinked = alone or settings.smooth is not None
+        own = protocol.own_attacks(settings.balls) if kinked else {}
     return replace(
         settings,
         claims=tuple(by_claim[claim] for claim in sorted(by_claim, key=lambda each: each.order)),

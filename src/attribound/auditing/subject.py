@@ -7,10 +7,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attribound.attacks import usual_k
+from attribound.attacks import Attack, usual_k
 from attribound.attributions import Attribution, Classifier
 from attribound.auditing.settings import AuditSettings
 from attribound.auditing.sources import load_model
+from attribound.balls import Ball
 from attribound.basics.errors import KinkError
 from attribound.networks import smooth
 from attribound.networks.fingerprint import fingerprint
@@ -83,13 +84,13 @@ class Subject:
     def refuse_kinks(self, x: Tensor) -> None:
         """Refuse a network with kinks before anything is computed.
 
-        Nothing is refused where no claim needs slopes. A model that fails on ``x`` for other
-        reasons passes: that is the sample's own error.
+        Nothing is refused where no claim needs slopes, but attacks that were chosen to climb
+        some. A model that fails on ``x`` for other reasons passes: that is the sample's own error.
 
         Raises:
             KinkError: the model is not smooth.
         """
-        if not any(method.needs_slopes for method in self.settings.claims or ()):
+        if not self._climbs:
             return
         try:
             for attribution in self.attributions.values():
@@ -99,17 +100,55 @@ class Subject:
         except Exception:  # the sample's own fault, recorded when it is measured
             return
 
+    @property
+    def _climbs(self) -> bool:
+        """Whether slopes are needed, by a claim or by an attack that was chosen."""
+        settings = self.settings
+        attacks = settings.attacks or {}
+        chosen = attacks != settings.protocol.attacks(settings.balls)
+        climbing = chosen and any(each.needs_slopes for each in attacks.values())
+        return climbing or any(method.needs_smooth for method in settings.claims or ())
+
+    def attacks(self, name: str, x: Tensor, ball: Ball) -> dict[str, Attack]:
+        """What is made on the attribution of that name in this ball.
+
+        On a network with kinks itself, of which certificates speak: what climbs no slopes.
+        """
+        made = self.settings.made_attacks
+        if not self._has_slopes(self.attributions[name], x):
+            made = {each: attack for each, attack in made.items() if not attack.needs_slopes}
+            made |= self.settings.made_own_attacks
+        return {each: attack for each, attack in made.items() if attack.applies(ball)}
+
+    def _has_slopes(self, attribution: Attribution, x: Tensor) -> bool:
+        if attribution.crosses_kinks or not self.settings.own_attacks:
+            return True  # else the audit was refused
+        try:
+            attribution.check(x[:1], smooth=True)
+        except KinkError:
+            return False
+        return True
+
     def kinked(self, error: KinkError) -> KinkError:
         """``error`` with what to do about it in an audit."""
         if self.settings.smooth is not None:
             return error
+        got = str(error).rpartition(";")[0]  # without the remedy outside of audits
+        if not self._climbs:
+            return KinkError(
+                f"attacks on {self.name}",
+                expected="a network of which smooth copies can be climbed",
+                got=got,
+                remedy="choose attacks that need none, "
+                '--set own_attacks={"kinks": "kink_steps", "noise": "random"}',
+            )
         return KinkError(
             f"model {self.name}",
             expected="a smooth network, or the setting smooth",
-            got=str(error).rpartition(";")[0],  # without the remedy outside of audits
+            got=got,
             remedy="set smooth (--smooth auto): the audit then bounds a smooth copy, attacks "
-            "both, and says of which network each number speaks; or make claims that need no "
-            "slopes only (--claim smoothed)",
+            "both, and says of which network each number speaks; or make claims about the network "
+            "itself only (--claim certified, --claim smoothed), with attacks that climb no slopes",
         )
 
 

@@ -37,8 +37,13 @@ class Method(Value, ABC):
     #: Whether its bounds depend on the attacks that a question knows of.
     uses_attacks: ClassVar[bool] = False
     #: Whether it can speak of a network with kinks itself: audits through a smooth copy ask it
-    #: about the network first.
+    #: about the network first, and audits of such claims alone need no copy.
     of_kinked: ClassVar[bool] = False
+
+    @property
+    def needs_smooth(self) -> bool:
+        """Whether it says nothing of a network with kinks."""
+        return self.needs_slopes and not self.of_kinked
 
     @classmethod
     def adopt(cls, thing: object) -> Value | None:
