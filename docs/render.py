@@ -17,16 +17,10 @@ import attribound as ab
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the reproduction is in no package that could be installed
 
-from reproduction.paper.pages import (  # noqa: E402
-    figures_markdown,
-    first_markdown,
-    tables_markdown,
-    verdicts_markdown,
-)
+from reproduction.paper.command import STORED  # noqa: E402
+from reproduction.paper.pages import page_parts  # noqa: E402
 from reproduction.zoo import sweep  # noqa: E402
 
-#: What ``make paper`` makes.
-RESULTS = ROOT / "reproduction" / "paper" / "results"
 ANEW = "These are being made anew: `make paper` fills this part."
 #: Pages with measurements: part ``name`` is ``benchmarks/name.txt``.
 MEASURED = {
@@ -85,22 +79,16 @@ def sweeps() -> str:
 
 #: The pages on the paper, and their parts.
 PAPER = {
-    "paper.md": ("verdicts", "first tables"),
+    "paper.md": ("verdicts", "closing", "first tables"),
     "paper_tables.md": ("tables",),
     "paper_figures.md": ("figures",),
 }
 
 
-def paper(results: Path = RESULTS) -> dict[str, str]:
-    """The parts of the pages on the paper, from the results that are stored."""
-    if not (results / "verdicts.json").is_file():
-        return dict.fromkeys((part for parts in PAPER.values() for part in parts), ANEW)
-    return {
-        "verdicts": verdicts_markdown(results),
-        "first tables": first_markdown(results),
-        "tables": tables_markdown(results),
-        "figures": figures_markdown(results, "../reproduction/paper/results"),
-    }
+def paper(stored: Path = STORED) -> dict[str, str]:
+    """The parts of the pages on the paper, from what is stored."""
+    anew = dict.fromkeys((part for parts in PAPER.values() for part in parts), ANEW)
+    return anew | page_parts(stored, ROOT / "docs" / "images" / "paper", "images/paper")
 
 
 def fill(text: str, name: str, content: str) -> str:

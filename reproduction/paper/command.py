@@ -49,7 +49,7 @@ def paper(  # noqa: PLR0913, PLR0917 - options of a command
             typer.echo(f"{item.name:<12} {item.title}")
         return
     items = _chosen(names)
-    found = Runs(Plan.read(plan), stored, samples)
+    found = Runs(Plan.read(plan), stored, samples, measuring=not only_stored)
 
     def say(text: str) -> None:
         if not quiet:

@@ -286,10 +286,15 @@ def _through(attack: Any, climbed: str) -> dict[str, Any]:
 
 
 def _cut(whole: AuditSettings, block: int) -> Iterator[AuditSettings]:
-    samples = whole.limit or 0
-    for first in range(0, samples, block):
-        maps = "none" if first else whole.maps
-        yield replace(whole, skip=first, limit=min(block, samples - first), maps=maps)
+    """A sample, another, as many as there are then, and so on up to whole blocks.
+
+    So every cell has its first sample early, and few blocks in the end.
+    """
+    samples, first = whole.limit or 0, 0
+    while first < samples:
+        size = min(max(first, 1), block, samples - first)
+        yield replace(whole, skip=first, limit=size, maps="none" if first else whole.maps)
+        first += size
 
 
 def _check(subject: str, value: object, fine: bool, expected: str) -> None:

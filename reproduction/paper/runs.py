@@ -26,7 +26,7 @@ from reproduction.paper.store import StoredTable
 #: Why a run is not there that nobody wants.
 UNPLANNED = "no such network here"
 _LEFT_OUT = "not in the plan"
-_NOT_YET = "not run yet"
+NOT_YET = "not run yet"
 #: In what a block is of: the CPU-seconds it took.
 CPU = "cpu_seconds"
 _ZOO = "zoo:"
@@ -61,15 +61,23 @@ class Runs:
         plan: what is measured.
         folder: where it is stored.
         samples: at most so many of each kind; more can be added to those that are there.
+        measuring: whether figures may measure what only they need.
     """
 
-    def __init__(self, plan: Plan, folder: Path, samples: int | None = None) -> None:
+    def __init__(
+        self, plan: Plan, folder: Path, samples: int | None = None, *, measuring: bool = True
+    ) -> None:
         self.plan = plan
+        self.measuring = measuring
         self.folder = folder
         self.samples = samples
         self._failures: dict[RunSpec, str] = {}
         self._stored: dict[str, StoredTable] = {}
         self._indices: dict[str, dict[str, str]] = {}
+        # Every table and verdict asks for these of hundreds of blocks.
+        self._planned: dict[RunSpec, tuple[Portion, ...]] = {}
+        self._wanted: dict[str, str] = {}
+        self._digests: dict[tuple[str, str | None], str] = {}
         self._joined: dict[RunSpec, tuple[tuple[tuple[str, ...], ...], pa.Table | None]] = {}
 
     def table(self, spec: RunSpec) -> pa.Table | None:
@@ -121,7 +129,7 @@ class Runs:
             return UNPLANNED if data is None or spec.model not in data.models else _LEFT_OUT
         if spec in self._failures:
             return self._failures[spec]
-        return _missing(self._portions(spec)[0].settings) or _NOT_YET
+        return _missing(self._portions(spec)[0].settings) or NOT_YET
 
     def complete(
         self,
@@ -190,7 +198,10 @@ class Runs:
         return None
 
     def _portions(self, spec: RunSpec) -> tuple[Portion, ...]:
-        return self.plan.portions(spec, self.samples) if self.plan.has(spec) else ()
+        if spec not in self._planned:
+            has = self.plan.has(spec)
+            self._planned[spec] = self.plan.portions(spec, self.samples) if has else ()
+        return self._planned[spec]
 
     def _of(self, kind: str) -> StoredTable:
         if kind not in self._stored:
@@ -203,11 +214,23 @@ class Runs:
         index = self._indices.setdefault(portion.kind, {})
         for key in blocks.keys() - index.keys():
             index[key] = _settings(blocks[key]["settings"])
-        wanted, digest = _settings(portion.settings.document()), _digest(portion.settings)
+        if portion.name not in self._wanted:
+            self._wanted[portion.name] = _settings(portion.settings.document())
+        wanted, digest = self._wanted[portion.name], self._digest(portion.settings)
         for key, about in blocks.items():
             if index[key] == wanted and digest in (None, about["model"].get("sha256")):
                 return key
         return None
+
+    def _digest(self, settings: AuditSettings) -> str | None:
+        """The checksum of the weights when they were first there; None before."""
+        which = settings.model, settings.weights
+        if which not in self._digests:
+            found = _digest(settings)
+            if found is None:
+                return None
+            self._digests[which] = found
+        return self._digests[which]
 
 
 def _cpu_seconds() -> float:

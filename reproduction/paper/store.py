@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -73,7 +75,7 @@ class StoredTable:
         )
         whole = own if self._whole is None else pa.concat_tables([self._whole, own])
         known = {**self._about, key: dict(about)}
-        described = whole.replace_schema_metadata({_BLOCKS: json.dumps(known, sort_keys=True)})
+        described = whole.replace_schema_metadata({_BLOCKS: _packed(known)})
         buffer = pa.BufferOutputStream()
         pq.write_table(described, buffer, compression="zstd", write_page_checksum=True)
         with storing(self.path):
@@ -86,14 +88,24 @@ class StoredTable:
 def _read(path: Path) -> tuple[pa.Table, dict[str, dict[str, Any]]]:
     try:
         table = pq.read_table(path, page_checksum_verification=True, partitioning=None)
-        about: dict[str, dict[str, Any]] = json.loads((table.schema.metadata or {})[_BLOCKS])
+        about = _unpacked((table.schema.metadata or {})[_BLOCKS])
         blocks = {*table[BLOCK].unique().to_pylist()}
-    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+    except (OSError, pa.ArrowException, KeyError, ValueError, zlib.error) as error:
         raise _damaged(path, f"a damaged or foreign file: {error}") from error
     wrong = [key for key, each in about.items() if key_of(each) != key]
     if wrong or not blocks <= {*about}:
         raise _damaged(path, "blocks that are not what they say")
     return table.replace_schema_metadata(None), about
+
+
+def _packed(about: Mapping[str, Any]) -> bytes:
+    """Settings repeat themselves from block to block, and a footer is not compressed."""
+    return base64.b64encode(zlib.compress(json.dumps(about, sort_keys=True).encode(), 9))
+
+
+def _unpacked(text: bytes) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads(zlib.decompress(base64.b64decode(text)))
+    return found
 
 
 def _damaged(path: Path, got: str) -> ab.InputError:

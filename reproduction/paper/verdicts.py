@@ -223,7 +223,7 @@ def verdicts(runs: Runs) -> list[PaperVerdict]:
     }
     return [
         *(
-            replace(judge(runs, protocol), made=attacks_behind(runs, protocol, *norms))
+            _counted(judge(runs, protocol), runs, protocol, *norms)
             for judge, norms in both.items()
             for protocol in protocols
         ),
@@ -231,8 +231,13 @@ def verdicts(runs: Runs) -> list[PaperVerdict]:
         tighter_than_corollary(runs),
         *(negligible_remainder(runs, by) for by in ("random", "ascent")),
         cube_to_ball(runs),
-        replace(mean_value_bounds_all(runs), made=attacks_behind(runs, "strong", "l2", "linf")),
+        _counted(mean_value_bounds_all(runs), runs, "strong", "l2", "linf"),
     ]
+
+
+def _counted(found: PaperVerdict, runs: Runs, protocol: Protocol, *norms: str) -> PaperVerdict:
+    """With the attacks behind it."""
+    return replace(found, made=attacks_behind(runs, protocol, *norms)) if found.n else found
 
 
 def markdown(found: Sequence[Mapping[str, Any]]) -> str:

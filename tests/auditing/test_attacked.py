@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -84,6 +84,40 @@ def test_every_repeat_is_kept(prey) -> None:
         ]
         assert record["deviation"] == max(each["deviation"] for each in alone)
         assert record["evaluations"] == 3
+
+
+@dataclass(frozen=True)
+class Forgetful(Along):
+    """The same, and keeps no map."""
+
+    def __call__(self, attribution: Any, x: Tensor, ball: Any, target: Any = None) -> Any:
+        return replace(super().__call__(attribution, x, ball, target), attacked_map=None)
+
+    def seeded(self, seed: int) -> Forgetful:
+        return Forgetful(self.feature, self.share, self.seed + seed)
+
+
+def test_a_map_that_was_judged_is_not_computed_again(prey) -> None:
+    made = []
+
+    class Counted(ab.InputXGradient):
+        def _value(self, x: Tensor, target: Tensor) -> Tensor:
+            made.append(len(x))
+            return super()._value(x, target)
+
+    counted = replace(prey, attribution=Counted(cases.plain().double()))
+    results = []
+    for attack in (Along(), Forgetful()):
+        made.clear()
+        found = attack_all(counted, BALL, {"a": attack.repeat(3)}, YOURS)
+        results.append((len(made), found))
+    (kept, one), (again, other) = results
+    assert again == kept + 3 + 1  # every repeat, and the furthest
+    for name in ("delta", "attacked_map", "deviation", "degrees"):
+        torch.testing.assert_close(getattr(one.best, name), getattr(other.best, name))
+    assert [[{**r, "seconds": 0} for r in rs] for rs in one.records] == [
+        [{**r, "seconds": 0} for r in rs] for rs in other.records
+    ]
 
 
 def test_without_attacks_there_is_no_strongest(prey) -> None:

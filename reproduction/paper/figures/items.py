@@ -23,7 +23,7 @@ from reproduction.paper.figures.remainder import draw_remainders
 from reproduction.paper.items import DATA, METHODS, MODELS, Item, RunSpec
 from reproduction.paper.lookup import Place, models_of, no_radius, numbers
 from reproduction.paper.numbers import cell_of
-from reproduction.paper.runs import UNPLANNED, Runs
+from reproduction.paper.runs import NOT_YET, UNPLANNED, Runs
 from reproduction.paper.statistics import Numbers
 from reproduction.paper.values import RADII, radius
 
@@ -114,6 +114,9 @@ def jacobian(runs: Runs, data: str) -> tuple[str, DenseJacobian | None]:
         if not runs.plan.has(spec):
             continue
         path = runs.folder / "heatmaps" / data / f"{model}.parquet"
+        if not (runs.measuring or path.is_file()):
+            reasons.append(f"{title_of(model)} ({plain(NOT_YET)})")
+            continue
         try:
             found = stored_jacobian(runs.plan.settings(spec, most=1), path)
         except StorageError:

@@ -25,6 +25,7 @@ def furthest(trials: list[Attacked]) -> Attacked:
             cosine=torch.where(wins, trial.cosine, best.cosine),
             degrees=torch.where(wins, trial.degrees, best.degrees),
             label_kept=_where(wins, trial.label_kept, best.label_kept),
+            attacked_map=_where(wins, trial.attacked_map, best.attacked_map),
             misclassified=best.misclassified,
             evaluations=best.evaluations + trial.evaluations,
             subject=best.subject,
@@ -33,7 +34,9 @@ def furthest(trials: list[Attacked]) -> Attacked:
 
 
 def _where(wins: Tensor, one: Tensor | None, other: Tensor | None) -> Tensor | None:
-    return None if one is None or other is None else torch.where(wins, one, other)
+    if one is None or other is None:
+        return None
+    return torch.where(per_example(wins, one), one, other)
 
 
 def judge(
@@ -78,6 +81,7 @@ def judge_all(
                 misclassified=wrong,
                 evaluations=spent,
                 subject=attribution.subject,
+                attacked_map=after,
             )
         )
     return judged

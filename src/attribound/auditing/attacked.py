@@ -108,7 +108,7 @@ def attack_all(
         found = attack(prey.attribution, prey.x, ball, prey.target)
         seconds = (time.perf_counter() - start) / len(prey.x)
         _refuse_outside(name, prey, ball, found)
-        after = prey.attribution(prey.x + found.delta, prey.target)
+        after = _map_of(prey, found)
         repeats = _repeats(prey, found, after)
         largest = repeats["degrees"].amax(0)
         own = unstacked({**_furthest(prey, found, after), "degrees": largest})
@@ -167,11 +167,7 @@ def _furthest(prey: Prey, found: Attacked, after: Tensor) -> dict[str, Tensor]:
 def _repeats(prey: Prey, found: Attacked, after: Tensor) -> dict[str, Tensor]:
     """Of every repeat, ``(repeats, batch)``."""
     trials = found.trials or (found,)
-    maps = (
-        [after]
-        if len(trials) == 1
-        else [prey.attribution(prey.x + trial.delta, prey.target) for trial in trials]
-    )
+    maps = [after] if len(trials) == 1 else [_map_of(prey, trial) for trial in trials]
     clean = prey.clean.abs()
 
     def stacked(field: str) -> Tensor:
@@ -184,6 +180,13 @@ def _repeats(prey: Prey, found: Attacked, after: Tensor) -> dict[str, Tensor]:
         "kendall": torch.stack([metrics.kendall(clean, each.abs()) for each in maps]),
         "label_kept": stacked("label_kept"),
     }
+
+
+def _map_of(prey: Prey, found: Attacked) -> Tensor:
+    """The map that was judged; computed again only if the attack kept none."""
+    if found.attacked_map is not None:
+        return found.attacked_map
+    return prey.attribution(prey.x + found.delta, prey.target)
 
 
 def _better(one: Furthest, other: Furthest) -> Furthest:

@@ -26,6 +26,8 @@ class Attacked:
         trials: the single attacks, if several were made; the fields above are then those
             of the trial that moved an example furthest.
         subject: on which network it was judged.
+        attacked_map: the attribution at ``x + delta``, from which the numbers above are; None
+            of attacks that keep none.
     """
 
     delta: Tensor
@@ -38,6 +40,7 @@ class Attacked:
     trials: tuple[Attacked, ...] = ()
     claim: Claim = ATTAINED
     subject: str = YOURS
+    attacked_map: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.deviation)

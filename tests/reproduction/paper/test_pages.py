@@ -4,10 +4,14 @@ import pytest
 
 import paper_made as made
 from attribound import InputError
+from reproduction.paper import verdicts
 from reproduction.paper.items import RunSpec
+from reproduction.paper.judging import FAILS, HERE, HOLDS, UNDECIDED, UNKNOWN
 from reproduction.paper.pages import (
+    closing_markdown,
     figures_markdown,
     first_markdown,
+    page_parts,
     tables_markdown,
     verdicts_markdown,
 )
@@ -57,3 +61,52 @@ def test_pictures_are_linked_in_the_papers_order_under_their_titles(tmp_path) ->
 def test_without_results_it_is_said_how_to_make_them(page, tmp_path) -> None:
     with pytest.raises(InputError, match=r"python -m reproduction\.paper all --out"):
         page(tmp_path)
+
+
+def verdict(name: str, attacks: str, found: str, **fields):
+    return {
+        "name": name,
+        "claim": f"claim {name}",
+        "attacks": attacks,
+        "verdict": found,
+        "n": 3,
+        "text": f"{name} by {attacks}",
+        "made": 0,
+        **fields,
+    }
+
+
+def test_what_to_believe_follows_from_verdicts() -> None:
+    found = [
+        verdict("adjusted-bounds-all", "paper", HERE, made=20),
+        verdict("adjusted-bounds-all", "strong", FAILS, made=12345, n=7),
+        verdict("cube-bounds-all", "paper", HERE),
+        verdict("cube-bounds-all", "strong", UNKNOWN),
+        verdict("diagonal", "", UNKNOWN),
+    ]
+    first, blank, *lines = closing_markdown(found).splitlines()
+    assert "12,345 attacks" in first
+    assert blank == ""
+    ours, papers, left = lines
+    assert ours.startswith("- T'_e does not bound all: ")
+    assert ours.endswith("(n = 7): adjusted-bounds-all by strong.")
+    assert papers.startswith("- Nothing was found beyond T_e in l∞")
+    assert papers.endswith("(n = 3): cube-bounds-all by paper.")
+    assert left == "- Not measured yet, so nothing is said here: claim diagonal."
+
+
+def test_every_verdict_that_can_come_has_its_sentence() -> None:
+    """Whatever our runs find, the page can be made."""
+    for each in verdicts.verdicts(made.MadeRuns({})):
+        for found in (FAILS, HERE, HOLDS, UNDECIDED):
+            wanted = {
+                "kendall-and-angle": {FAILS, HOLDS, UNDECIDED},
+                "first-order-exceeded": {FAILS, HOLDS},
+                "negligible-remainder": {FAILS, HOLDS},
+            }.get(each.name, {FAILS, HERE})
+            if found in wanted:
+                assert closing_markdown([verdict(each.name, each.attacks, found)])
+
+
+def test_where_nothing_is_stored_there_is_nothing_to_show(tmp_path) -> None:
+    assert page_parts(tmp_path, tmp_path, "there") == {}

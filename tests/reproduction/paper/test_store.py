@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -84,10 +87,16 @@ def foreign(path) -> None:
 
 def renamed(path) -> None:
     table = pq.read_table(path)
-    changed = (table.schema.metadata or {})[b"reproduction.blocks"].replace(
-        b'"skip": 2', b'"skip": 8'
-    )
+    packed = (table.schema.metadata or {})[b"reproduction.blocks"]
+    text = zlib.decompress(base64.b64decode(packed))
+    assert b'"skip": 2' in text
+    changed = base64.b64encode(zlib.compress(text.replace(b'"skip": 2', b'"skip": 8')))
     pq.write_table(table.replace_schema_metadata({b"reproduction.blocks": changed}), path)
+
+
+def unreadable(path) -> None:
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({b"reproduction.blocks": b"e30="}), path)
 
 
 def unknown(path) -> None:
@@ -96,7 +105,7 @@ def unknown(path) -> None:
     pq.write_table(table.set_column(0, BLOCK, other), path)
 
 
-@pytest.mark.parametrize("damage", [torn, flipped, foreign, renamed, unknown])
+@pytest.mark.parametrize("damage", [torn, flipped, foreign, renamed, unreadable, unknown])
 def test_what_is_damaged_is_refused(path, damage) -> None:
     damage(path)
     with pytest.raises(InputError, match=r"paper\.parquet: expected a table that the reproduction"):
