@@ -1,8 +1,9 @@
 """``make bench-audits``: whole audits, another commit against this one, as ratios of CPU time.
 
 Each side runs in processes of its own with its own sources, in turn, on one thread, at the same
-images with the same settings. Bounds and attacks are compared, too: what is faster because it
-looks less hard is no gain.
+images with the same settings, a few images at a time: so many rounds interleave. Bounds and attacks
+are compared, too: what is faster because it looks less hard is no gain. A case is printed when it is
+there; strong audits take minutes an image, so that there are fewer of them.
 """
 
 from __future__ import annotations
@@ -16,14 +17,20 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean, median
-
-from attribound.basics.tables import render
+from statistics import mean
 
 ROOT = Path(__file__).resolve().parents[1]
-TEXT = Path(__file__).parent / "audits.txt"
 #: The commit before attacks ran in batches and networks were differentiated without autograd.
 BEFORE = "fdd97a4"
+#: Images of each case, in the order they are measured.
+PLAN = {
+    ("SmallCNN", "quick"): 16,
+    ("ResNet-18", "quick"): 16,
+    ("SmallCNN", "strong"): 2,
+    ("ResNet-18", "strong"): 1,
+}
+AT_ONCE = 4
+GOAL = 1.5
 #: Run by both sides: nothing in it that one of them lacks.
 SIDE = """
 import json, sys, time
@@ -32,17 +39,17 @@ import torch
 import attribound as ab
 import fashion, credit
 torch.set_num_threads(1)
-network, protocol, images = sys.argv[2], sys.argv[3], int(sys.argv[4])
+network, protocol, first, last = sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
 if network == "SmallCNN":
     model, (x, labels) = fashion.network("at"), fashion.images("t10k")
 else:
     model = ab.models.load(sys.argv[1] + "/../zoo/models/cifar10/at-resnet18.safetensors").eval()
     pictures = ab.data.load("cifar10", "test", root=credit.shared("cifar10").parent)
-    x, labels = pictures.read(torch.arange(images)), pictures.labels[:images]
+    x, labels = pictures.read(torch.arange(last)), pictures.labels[:last]
 start = time.process_time()
 run = ab.audit(
-    model, (x[:images], labels[:images]), attributions=[ab.IntegratedGradients(steps=20)],
-    balls=[ab.L2Ball(0.1)], protocol=protocol, batch=images,
+    model, (x[first:last], labels[first:last]), attributions=[ab.IntegratedGradients(steps=20)],
+    balls=[ab.L2Ball(0.1)], protocol=protocol, batch=last - first,
 )
 spent = time.process_time() - start
 rows = run.rows().to_pylist()
@@ -61,24 +68,47 @@ class Audited:
     samples: list[list[dict[str, float]]]
 
 
-def audited(root: Path, network: str, protocol: str, images: int) -> Audited:
+def audited(root: Path, network: str, protocol: str, images: range) -> Audited:
     """An audit by the sources in ``root``."""
     environment = {**os.environ, "PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1"}
     benchmarks = ROOT / "benchmarks"  # the same networks and images for both
-    command = [sys.executable, "-c", SIDE, str(benchmarks), network, protocol, str(images)]
+    asked = [str(benchmarks), network, protocol, str(images.start), str(images.stop)]
+    command = [sys.executable, "-c", SIDE, *asked]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"the audit by {root.name} failed:\n{done.stderr}")
     return Audited(*json.loads(done.stdout.splitlines()[-1]))
 
 
-def compared(before: Sequence[Audited], after: Sequence[Audited]) -> list[object]:
-    """The ratio of times, and bounds and attacks afterwards / before, on average."""
-    ratio = median(a.seconds / b.seconds for a, b in zip(before, after, strict=True))
-    pairs = [*zip(before[0].samples, after[0].samples, strict=True)]
-    mean_value = [b[0]["mean_value"] / a[0]["mean_value"] for a, b in pairs]
-    strongest = [max(b[1].values()) / max(a[1].values()) for a, b in pairs]
-    return [after[0].seconds, ratio, mean(mean_value), mean(strongest)]
+def compared(before: Sequence[Audited], after: Sequence[Audited]) -> dict[str, str]:
+    """Times in all, and bounds and attacks afterwards / before: on average, and the worst."""
+    spent, then = (sum(each.seconds for each in side) for side in (after, before))
+    ratios = [a.seconds / b.seconds for a, b in zip(before, after, strict=True)]
+    samples = [
+        pair
+        for a, b in zip(before, after, strict=True)
+        for pair in zip(a.samples, b.samples, strict=True)
+    ]
+    mean_value = [b[0]["mean_value"] / a[0]["mean_value"] - 1 for a, b in samples]
+    strongest = [max(b[1].values()) / max(a[1].values()) - 1 for a, b in samples]
+    return {
+        "images": str(len(samples)),
+        "s an image": f"{spent / len(samples):.1f}",
+        "before / after": f"{then / spent:.2f}",
+        "(rounds)": f"{min(ratios):.2f}-{max(ratios):.2f}",
+        "mean-value": f"{mean(mean_value):+.2%}",
+        "(worst)": f"{min(mean_value):+.2%}",
+        "attacks": f"{mean(strongest):+.2%}",
+        "(weakest)": f"{min(strongest):+.2%}",
+    }
+
+
+def line(cells: Sequence[str]) -> str:
+    """A line of the table, whose columns are known before its rows are."""
+    return " ".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
+
+
+WIDTHS = (10, 9, 7, 11, 15, 10, 11, 8, 8, 10)
 
 
 def main() -> None:
@@ -87,34 +117,38 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--before", default=BEFORE, help="commit of the other side")
-    parser.add_argument("--images", type=int, default=16)
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--images", type=int, help="of every case, in place of the plan's")
     parser.add_argument("--networks", nargs="+", default=["SmallCNN", "ResNet-18"])
     parser.add_argument("--protocols", nargs="+", default=["quick", "strong"])
     given = parser.parse_args()
-    rows = []
+    print(
+        f"Audits, IG of 20 steps, l2 0.1, {AT_ONCE} images at a time, one thread: CPU-seconds now, "
+        f"time at {given.before} / now (goal: {GOAL}),\n"
+        "mean-value bounds and strongest attacks now against then (goal: on average -0.1% or more)"
+    )
     with tempfile.TemporaryDirectory() as folder:
         other = Path(folder) / "before"
         git = ["git", "-C", str(ROOT), "worktree"]
         subprocess.run([*git, "add", "--detach", "--quiet", str(other), given.before], check=True)
         try:
-            for network in given.networks:
-                for protocol in given.protocols:
-                    asked = network, protocol, given.images
-                    both = [
-                        (audited(other, *asked), audited(ROOT, *asked)) for _ in range(given.rounds)
-                    ]
-                    before, after = zip(*both, strict=True)
-                    rows.append([network, protocol, *compared(before, after), ">= 1.5"])
-                    print(rows[-1], file=sys.stderr, flush=True)
+            heads = False
+            for (network, protocol), planned in PLAN.items():
+                if network not in given.networks or protocol not in given.protocols:
+                    continue
+                last = given.images or planned
+                before, after = [], []
+                for first in range(0, last, AT_ONCE):
+                    images = range(first, min(first + AT_ONCE, last))
+                    before.append(audited(other, network, protocol, images))
+                    after.append(audited(ROOT, network, protocol, images))
+                    found = compared(before, after)
+                    print(network, protocol, found, file=sys.stderr, flush=True)
+                if not heads:
+                    print(line(["network", "protocol", *found]))
+                heads = True
+                print(line([network, protocol, *found.values()]), flush=True)
         finally:
             subprocess.run([*git, "remove", "--force", str(other)], check=True)
-    title = (
-        f"Audits of {given.images} images, IG of 20 steps, l2 0.1, one thread: CPU-seconds now,\n"
-        f"time at {given.before} / now, mean-value bounds and strongest attacks now / then"
-    )
-    heads = ["network", "protocol", "seconds", "before / after", "mean-value", "attacks", "goal"]
-    print(render(title, heads, rows))
 
 
 if __name__ == "__main__":

@@ -88,6 +88,19 @@ def test_a_copy_is_attacked_through_copies_of_its_original(x) -> None:
         torch.testing.assert_close(own.classifier.logits(x), ab.smooth(net, 50)(x))
 
 
+def test_copies_are_differentiated_as_the_network_was_asked_to(x) -> None:
+    """Each choice has copies of its own, whichever was asked for first."""
+    net, through = kinked(), AttributionAscent(steps=2).through(20)
+    for structured, limit in ((False, 2**20), (True, 2**30), (False, 2**30)):
+        asked = ab.Classifier(net, memory_limit=limit, structured=structured)
+        (surrogate,) = through.surrogates(ab.Saliency(asked))
+        copy = surrogate.classifier
+        assert (copy.structured, copy.memory_limit) == (structured, limit)
+        assert copy.is_structured(x) is structured
+        (again,) = through.surrogates(ab.Saliency(asked))
+        assert again.classifier is copy
+
+
 def test_copies_follow_the_weights_and_go_with_the_network(x) -> None:
     net = kinked()
     attack = Through(AttributionAscent(), (20.0,))

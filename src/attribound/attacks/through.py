@@ -19,8 +19,12 @@ from attribound.networks.subject import original_of, unmark
 from attribound.results import Attacked
 from attribound.values import NO_SETTING, register
 
-#: Smooth copies that share the weights of their originals, by sharpness.
-_copies: weakref.WeakKeyDictionary[nn.Module, dict[float, Classifier]] = weakref.WeakKeyDictionary()
+#: Sharpness of a copy, and what its user chose for the network: memory and structure.
+_Chosen = tuple[float, int, bool]
+#: Smooth copies that share the weights of their originals.
+_copies: weakref.WeakKeyDictionary[nn.Module, dict[_Chosen, Classifier]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 @register("through")
@@ -102,7 +106,7 @@ class Through(Attack):
 
 
 def _copy(classifier: Classifier, beta: float) -> Classifier:
-    """A smooth copy that uses the network's own weights, kept as long as the network."""
+    """A smooth copy with the network's own weights and settings, kept as long as the network."""
     model = classifier.model
     if not isinstance(model, nn.Module):
         raise InputError(
@@ -113,8 +117,10 @@ def _copy(classifier: Classifier, beta: float) -> Classifier:
         )
     original = original_of(model)
     known = _copies.setdefault(original, {})
-    if beta not in known:
+    limit, structured = classifier.memory_limit, classifier.structured
+    chosen = beta, limit, structured
+    if chosen not in known:
         copy = smooth(original, beta, share_weights=True)
         unmark(copy)  # the key must not be kept by its value
-        known[beta] = Classifier(copy)
-    return known[beta]
+        known[chosen] = Classifier(copy, memory_limit=limit, structured=structured)
+    return known[chosen]

@@ -37,6 +37,17 @@ class FastDerivatives(TorchFunctionMode):
 _CONVOLUTIONS: dict[Callable[..., Tensor], int] = {F.conv1d: 1, F.conv2d: 2, F.conv3d: 3}
 
 
+def spread(sizes: Any, rank: int) -> tuple[int, ...]:
+    """Sizes of ``rank`` dimensions, as PyTorch understands one number or a list of one."""
+    several = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+    return several * rank if len(several) == 1 else several
+
+
+def has_corner(threshold: float) -> bool:
+    """Whether a softplus becomes linear where that is seen: its derivative jumps there."""
+    return threshold < 20
+
+
 def _convolution(  # noqa: PLR0913, PLR0917 - PyTorch's own signature
     func: Callable[..., Tensor],
     rank: int,
@@ -52,7 +63,7 @@ def _convolution(  # noqa: PLR0913, PLR0917 - PyTorch's own signature
     batched = input.dim() == rank + 2
     if trained or not batched or not input.requires_grad or isinstance(padding, str):
         return func(input, weight, bias, stride, padding, dilation, groups)
-    geometry = [[n] * rank if isinstance(n, int) else list(n) for n in (stride, padding, dilation)]
+    geometry = [spread(sizes, rank) for sizes in (stride, padding, dilation)]
     out = _apply(_Convolution, input, weight, (*geometry, groups))
     return out if bias is None else out + bias.view(-1, *[1] * rank)
 
@@ -112,7 +123,7 @@ class _Adjoint(Function):
 
 
 def _softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
-    if not input.requires_grad or threshold < 20:  # a visible corner, not ours to smooth
+    if not input.requires_grad or has_corner(threshold):  # not ours to smooth
         return F.softplus(input, beta, threshold)
     return _apply(_Softplus, input, beta, threshold)
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.fx import Node
 
+from attribound.networks.fast_derivatives import has_corner, spread
 from attribound.networks.structured import pointwise as pw
 from attribound.networks.structured.constants import BATCH, Constants
 from attribound.networks.structured.linear import (
@@ -63,8 +64,7 @@ def node_of(value: object) -> Node:
 
 
 def _spread(size: Any, rank: int) -> tuple[int, ...]:
-    sizes = (size,) * rank if isinstance(size, int) else tuple(size)
-    sizes = sizes * rank if len(sizes) == 1 else sizes
+    sizes = spread(size, rank)
     if len(sizes) != rank or not all(type(n) is int for n in sizes):
         raise UnstructuredError("sizes that are not numbers")
     return sizes
@@ -93,7 +93,7 @@ def _linear(constants: Constants, input: Node, weight: Node, bias: Node | None =
 
 
 def _softplus(_: Constants, input: Node, beta: float = 1, threshold: float = 20) -> Reading:
-    if threshold < 20:  # a visible corner, not ours to smooth
+    if has_corner(threshold):  # not ours to smooth
         raise UnstructuredError("a softplus with a corner")
     return Reading(pw.Softplus(float(beta), float(threshold)), (input,))
 
