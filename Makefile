@@ -68,9 +68,9 @@ bench-scaling: $(VENV)/.dev ## products, time and memory against features, steps
 bench-exact: $(VENV)/.dev data ## exact integrated gradients of ReLU networks: regions, cost, claims
 	$(BIN)/python -u benchmarks/exact_ig.py --cnn | tee benchmarks/exact_ig.txt
 
-# The other side is a commit: AUDITS='--before HEAD~10 --images 4' for another, or less.
+# Hours for everything; a case that is there is kept. AUDITS='--anew --protocols quick --images 16' for others.
 bench-audits: $(VENV)/.dev data ## whole audits, an earlier commit against this one
-	$(BIN)/python -u benchmarks/audits.py $(AUDITS) | tee benchmarks/audits.txt
+	$(BIN)/python -u benchmarks/audits.py $(AUDITS)
 
 # Hours for everything; killed, it goes on where it was. BOUNDS='--set tests=25 --set calibrations=25' for less.
 bench-bounds: $(VENV)/.dev data ## every claim against attacks; goes on where it was stopped
