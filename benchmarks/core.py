@@ -1,25 +1,20 @@
 """``make bench``: the spectral solver against what users have today, as ratios from one run.
 
 Everything runs on the same Jacobian operator, so that the ratios compare
-algorithms; hessian-eigenthings also on PyTorch's own double backward, which is
-what its users have. Ratios are medians over interleaved rounds.
+algorithms; hessian-eigenthings also on PyTorch's own double backward, and SciPy's svds
+on the Hessian of curvlinops, which is what their users have. Ratios are medians over
+interleaved rounds of CPU time on one thread. curvlinops is measured if it is there: ``make peers``.
 """
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
-from statistics import mean, median
+from statistics import median
 
 import numpy as np
 import torch
-from hessian_eigenthings import LambdaOperator, lanczos, lanczos_tridiagonal
-from scipy.sparse.linalg import LinearOperator, svds
-from torch import Tensor, nn
+from torch import Tensor
 
 import attribound as ab
 import fashion
@@ -27,106 +22,26 @@ from attribound.basics.tables import render
 from attribound.networks.frozen import frozen
 from attribound.operators import dense
 from attribound.results import SpectralEstimate
+from peers import (
+    STEPS,
+    HessianLinearOperator,
+    by_curvlinops,
+    by_eigenthings,
+    by_scipy,
+    iterations_needed,
+    plain,
+    single,
+)
 
-IMAGES = 16
-STEPS = 20
-SIZES = [(1, 8), (1, 28), (3, 32), (3, 128), (3, 224)]
+IMAGES = 8
 ROUNDS = 5
-MOST = 40  # steps of hessian-eigenthings at most
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Wall-clock time of one call."""
-    start = time.perf_counter()
+    """CPU time of one call."""
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
-
-
-def single(jacobian: ab.LinearOperator, row: int) -> tuple[Callable[[Tensor], Tensor], list[int]]:
-    """``v -> J^T J v`` on flat vectors for one image, and a count of its products."""
-    one = jacobian.select(torch.tensor([row]))
-    count = [0]
-
-    def gram(v: Tensor) -> Tensor:
-        count[0] += 2
-        return one.rmatvec(one.matvec(v.view_as(one.domain))).flatten()
-
-    return gram, count
-
-
-def by_scipy(jacobian: ab.LinearOperator, row: int) -> tuple[float, int]:
-    """Largest singular value of one image by svds, and its products."""
-    one = jacobian.select(torch.tensor([row]))
-    count = [0]
-
-    def apply(
-        product: Callable[[Tensor], Tensor], like: Tensor
-    ) -> Callable[[np.ndarray], np.ndarray]:
-        def flat(v: np.ndarray) -> np.ndarray:
-            count[0] += 1
-            vector = torch.from_numpy(v.astype(np.float32)).view_as(like)
-            return product(vector).flatten().numpy()
-
-        return flat
-
-    shape = (one.range.numel(), one.domain.numel())
-    operator = LinearOperator(
-        shape,
-        matvec=apply(one.matvec, one.domain),
-        rmatvec=apply(one.rmatvec, one.range),
-        dtype=np.float32,
-    )
-    value = svds(operator, k=1, return_singular_vectors=False, random_state=0)[0]
-    return float(value), count[0]
-
-
-def plain(model: nn.Module, x: Tensor) -> Callable[[Tensor], Tensor]:
-    """``v -> J^T J v`` of integrated gradients of one image, as written with PyTorch alone.
-
-    The graph is built once and kept, as a careful user would.
-    """
-    alpha = torch.arange(1, STEPS + 1).view(-1, 1, 1, 1) / STEPS
-    points = (alpha * x).requires_grad_()
-    logits = model(points)
-    (gradient,) = torch.autograd.grad(
-        logits[:, logits[-1].argmax()].sum(), points, create_graph=True
-    )
-    mean_gradient = gradient.detach().mean(0)
-
-    def hessian(v: Tensor) -> Tensor:
-        (product,) = torch.autograd.grad(gradient, points, alpha * v, retain_graph=True)
-        return product.mean(0)
-
-    def gram(v: Tensor) -> Tensor:
-        v = v.view_as(x)
-        u = mean_gradient * v + x * hessian(v)
-        return (mean_gradient * u + hessian(x * u)).flatten()
-
-    return gram
-
-
-def by_eigenthings(gram: Callable[[Tensor], Tensor], size: int, iterations: int) -> float:
-    """Largest singular value of one image by Lanczos on J^T J."""
-    operator = LambdaOperator(gram, size)
-    result = lanczos(operator, k=1, max_iter=iterations, reorthogonalize=True, seed=0)
-    return float(result.eigenvalues[0]) ** 0.5
-
-
-def iterations_needed(jacobian: ab.LinearOperator, row: int, truth: float) -> tuple[int, int]:
-    """Fewest steps of hessian-eigenthings for a residual of 1 %, and for an error of 1e-6."""
-    gram, _ = single(jacobian, row)
-    size = jacobian.domain[0].numel()
-    start = torch.randn(size, generator=torch.Generator().manual_seed(0))
-    run = lanczos_tridiagonal(LambdaOperator(gram, size), start, MOST)
-    whole = (torch.diag(run.alphas) + torch.diag(run.betas, 1) + torch.diag(run.betas, -1)).double()
-    residual, exact = MOST, MOST
-    for k in reversed(range(1, MOST)):
-        theta, vectors = torch.linalg.eigh(whole[:k, :k])
-        if run.betas[k - 1] * vectors[-1, -1].abs() <= 0.01 * theta[-1]:
-            residual = k
-        if abs(theta[-1].sqrt().item() / truth - 1) <= 1e-6:
-            exact = k
-    return residual, exact
+    return time.process_time() - start
 
 
 def solvers(name: str) -> None:
@@ -138,10 +53,10 @@ def solvers(name: str) -> None:
     default, ritz = ab.SpectralSolver(), ab.SpectralSolver(stop="ritz")
     rows = range(IMAGES)
 
-    start = time.perf_counter()
+    start = time.process_time()
     matrices = [dense(jacobian, row, at_once=3) for row in rows[:2]]
     truth2 = [float(torch.linalg.svdvals(matrix)[0]) for matrix in matrices]
-    dense_time = (time.perf_counter() - start) / 2 * IMAGES
+    dense_time = (time.process_time() - start) / 2 * IMAGES
 
     tight = ab.SpectralSolver(tolerance=1e-5)(jacobian)
     truth = tight.value.lower.tolist()
@@ -161,7 +76,8 @@ def solvers(name: str) -> None:
 
     def scipy() -> None:
         fresh = attribution.linearize(x).jacobian
-        scipy_products[:] = [by_scipy(fresh, row)[1] for row in rows]
+        each = [fresh.select(torch.tensor([row])) for row in rows]
+        scipy_products[:] = [by_scipy(one.matvec, one.rmatvec, one.domain)[1] for one in each]
 
     def eigenthings(iterations: tuple[int, ...]) -> None:
         fresh = attribution.linearize(x).jacobian
@@ -201,13 +117,14 @@ def solvers(name: str) -> None:
     gap = (found["upper"].value.upper / torch.tensor(truth) - 1).max().item()
     raw = "five products"
     ritz_error = (found["upper"].value.lower / torch.tensor(truth) - 1).abs().max().item()
-    rows_shown: list[tuple[str, float, str]] = [
+    rows_shown: list[tuple[str, float | str, str]] = [
         (
             "dense Jacobian + SVD / ours (2 images, scaled)",
             dense_time / median(times["ours"] for times in rounds),
             ">= 20",
         ),
-        ("SciPy svds / ours", ratio("SciPy svds", "ours"), ">= 1.5"),
+        ("SciPy svds on our products / ours", ratio("SciPy svds", "ours"), ">= 1.7"),
+        ("SciPy svds on curvlinops' Hessian / ours, one image", curvlinops(attribution, x), ">= 1"),
         (
             "hessian-eigenthings on PyTorch's double backward / ours, as many steps",
             ratio("hessian-eigenthings, our steps, PyTorch", "ours"),
@@ -257,13 +174,32 @@ def solvers(name: str) -> None:
     ]
     print(
         render(
-            f"Fashion-MNIST {name}, IG of {STEPS} steps, {IMAGES} images, "
-            f"{torch.get_num_threads()} threads",
+            f"Fashion-MNIST {name}, IG of {STEPS} steps, {IMAGES} images, CPU time on one thread",
             ["", "measured", "goal"],
             rows_shown,
         ),
         flush=True,
     )
+
+
+def curvlinops(attribution: ab.IntegratedGradients, x: Tensor) -> float | str:
+    """Time of svds on the Hessian of curvlinops / of our solver, for one image: it takes long."""
+    if HessianLinearOperator is None:
+        return "not installed"
+    model, one, label = attribution.classifier.model, x[:1], attribution.targets(x[:1])
+    found: dict[str, float] = {}
+
+    def theirs() -> None:
+        with frozen(model):
+            found["theirs"], _ = by_scipy(*by_curvlinops(model, one[0], label), one[0])
+
+    def ours() -> None:
+        found["ours"] = ab.SpectralSolver()(attribution.linearize(one).jacobian).value.lower.item()
+
+    ratio = median(seconds(theirs) / seconds(ours) for _ in range(ROUNDS))
+    off = abs(found["theirs"] / found["ours"] - 1)
+    print(f"curvlinops' products give the same value to {off:.1g}")
+    return ratio
 
 
 def hessian_products() -> None:
@@ -290,70 +226,12 @@ def hessian_products() -> None:
     )
 
 
-def convolutional(channels: int) -> nn.Module:
-    """A small smooth network for images of any size."""
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Conv2d(channels, 8, 3, padding=1),
-        nn.Softplus(10),
-        nn.AvgPool2d(2),
-        nn.Conv2d(8, 16, 3, padding=1),
-        nn.Softplus(10),
-        nn.AdaptiveAvgPool2d(4),
-        nn.Flatten(),
-        nn.Linear(256, 10),
-    ).eval()
-
-
-def peak_megabytes() -> float:
-    """Largest resident size of this process so far."""
-    status = Path("/proc/self/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
-
-
-def scaling(channels: int, side: int) -> None:
-    """Products and peak memory at one size (in a process of its own)."""
-    generator = torch.Generator().manual_seed(0)
-    x = torch.rand(2, channels, side, side, generator=generator)
-    before = peak_megabytes()
-    attribution = ab.IntegratedGradients(convolutional(channels), steps=5)
-    start = time.perf_counter()
-    bound = ab.bound(attribution, x, ab.L2Ball(0.1))
-    elapsed = time.perf_counter() - start
-    peak = peak_megabytes()
-    print(
-        f"{x[0].numel()} {bound.products.double().mean():.1f} {peak:.0f} {peak - before:.0f} "
-        f"{elapsed / len(x):.2f}"
-    )
-
-
 def main() -> None:
-    """Run one part, or all of them."""
-    if len(sys.argv) == 3:
-        scaling(int(sys.argv[1]), int(sys.argv[2]))
-        return
+    """Both networks, then the products themselves."""
+    torch.set_num_threads(1)
     for name in ("nat", "at"):
         solvers(name)
     hessian_products()
-    rows = []
-    for channels, side in SIZES:
-        out = subprocess.run(
-            [sys.executable, __file__, str(channels), str(side)],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        rows.append([int(out[0]), float(out[1]), f"{out[2]} MB", f"{out[3]} MB", float(out[4])])
-    counts = [row[1] for row in rows]
-    print(
-        render(
-            f"\nA small convolutional network, IG of 5 steps: products, largest / smallest "
-            f"{max(counts) / min(counts):.2f}; {min(counts) / mean(counts) - 1:+.0%} to "
-            f"{max(counts) / mean(counts) - 1:+.0%} of their mean (goal: flat to 50 %)",
-            ["features", "products", "peak memory", "of it ours", "seconds an image"],
-            rows,
-        )
-    )
 
 
 if __name__ == "__main__":
