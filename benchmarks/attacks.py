@@ -1,4 +1,4 @@
-"""``make bench``: attacks with equal gradient budgets, and the cost of one IFIA step."""
+"""``make bench``: attacks with equal gradient budgets, and what they cost, in CPU time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 import foolbox
+import torch
 from captum.metrics import sensitivity_max
 from torch import Tensor
 
@@ -82,13 +83,6 @@ def budgets(name: str) -> None:
     print(render(title, ["ball", "", "ratio", "goal"], rows), flush=True)
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Wall-clock time of one call."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def ifia_step() -> None:
     """Time of a step of IFIA / one attribution and one product with its Jacobian's adjoint."""
     x = fashion.images("t10k")[0][:IMAGES]
@@ -100,10 +94,10 @@ def ifia_step() -> None:
             attribution.relinearize(x, target).jacobian.rmatvec(x)
 
     def attack(steps: int) -> float:
-        return seconds(lambda: IFIA(steps=steps)(attribution, x, ball))
+        return processor_seconds(lambda: IFIA(steps=steps)(attribution, x, ball))
 
     attack(1)
-    ratios = [(attack(count + 1) - attack(1)) / seconds(raw) for _ in range(5)]
+    ratios = [(attack(count + 1) - attack(1)) / processor_seconds(raw) for _ in range(5)]
     print(f"\ntime of one IFIA step / one raw gradient of the attribution: {median(ratios):.2f}")
 
 
@@ -165,6 +159,7 @@ def processor_seconds(work: Callable[[], object]) -> float:
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)
     foolbox_pgd()
     repeats_at_once()
     for each in fashion.NETWORKS:

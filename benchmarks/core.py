@@ -131,7 +131,7 @@ def solvers(name: str) -> None:
         ("SciPy svds on our products / ours", ratio("SciPy svds", "ours"), ">= 1.7"),
         ("SciPy svds on curvlinops' Hessian / ours, one image", curvlinops(attribution, x), ">= 1"),
         (
-            f"hessian-eigenthings on PyTorch's double backward ({FEW} images) / ours, as many steps",
+            f"hessian-eigenthings on PyTorch's double backward ({FEW}) / ours, as many steps",
             ratio("hessian-eigenthings, our steps, PyTorch", "ours"),
             ">= 1",
         ),
