@@ -207,7 +207,9 @@ def show(rows: dict[Cell, dict[str, Any]]) -> None:
                 )
             lines.append(line)
         print(render(f"Against {axis}: an example, CPU-seconds on one thread", heads, lines))
-        print()
+        counts = [float(rows[cell]["products"]) for cell in along if cell in rows]
+        if counts:
+            print(f"products of xi, largest / smallest: {max(counts) / min(counts):.2f}\n")
     if LARGE in rows:
         row = rows[LARGE]
         gigabytes = float(row["megabytes"]) / 1024

@@ -28,6 +28,7 @@ MEASURED = {
         "core",
         "structured",
         "attacks",
+        "audits",
         "training",
         "runner",
         "startup",

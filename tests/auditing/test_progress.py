@@ -68,12 +68,12 @@ def test_a_file_gets_a_line_now_and_then_and_one_at_the_end(clock: list[float]) 
     text = StringIO()
     console = Console(file=text, width=20)
     with shown(console, 20, rows([True]), ready=10) as watch:
-        for number, seconds in enumerate((10, 31, 40, 50, 70)):
+        for number, seconds in enumerate((3, 12, 15, 18, 30)):
             clock[0] = seconds
             watch.stored(number, 2, rows([False]))
     assert text.getvalue().splitlines() == [
-        "audit 14/20, 31 s, 46 s left, exceeded: first-order 1/3",
-        "audit 20/20, 70 s, 0 s left, exceeded: first-order 1/6",
+        "audit 14/20, 12 s, 18 s left, exceeded: first-order 1/3",
+        "audit 20/20, 30 s, 0 s left, exceeded: first-order 1/6",
     ]
 
 
@@ -85,14 +85,31 @@ def test_a_file_gets_lines_while_a_batch_is_being_measured(
     text = StringIO()
     with shown(Console(file=text, width=20), 20, rows([]), ready=0) as watch:
         watch.told(AtWork(0, 3, 9, "ig, l2 0.1, mean-value"))
-        for seconds in (31, 40, 62):
+        for seconds in (11, 15, 22):
             clock[0] = seconds
-            until(lambda due=seconds // 30: len(text.getvalue().splitlines()) == due)
+            until(lambda due=seconds // 10: len(text.getvalue().splitlines()) == due)
     at = "exceeded: no claims; batch 0, step 3 of 9: ig, l2 0.1, mean-value"
     assert text.getvalue().splitlines() == [
-        f"audit 0/20, 31 s, {at}, 31 s",
-        f"audit 0/20, 62 s, {at}, 62 s",
+        f"audit 0/20, 11 s, {at}, 11 s",
+        f"audit 0/20, 22 s, {at}, 22 s",
     ]
+
+
+def test_long_preparations_are_told_of_and_short_ones_are_not(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_LOOK", 0.001)
+    text = StringIO()
+    with progress.preparing(Console(file=text, width=80)):
+        for seconds in (9, 11, 15, 21):
+            clock[0] = seconds
+            until(lambda due=seconds // 10: len(text.getvalue().splitlines()) == due)
+    assert text.getvalue().splitlines() == [
+        "audit: preparing model and data, 11 s",
+        "audit: preparing model and data, 21 s",
+    ]
+    with progress.preparing(None):  # nothing is shown to nobody
+        clock[0] = 99
 
 
 def until(true: Callable[[], bool], seconds: float = 30) -> None:

@@ -30,7 +30,7 @@ from attribound.auditing.given import (
 )
 from attribound.auditing.manifest import Manifest
 from attribound.auditing.measure import Batch, MeasuredBatch, failed, measure
-from attribound.auditing.progress import Unseen, Watcher, shown
+from attribound.auditing.progress import Unseen, Watcher, preparing, shown
 from attribound.auditing.settings import AuditSettings
 from attribound.auditing.sources.weights import existing
 from attribound.auditing.store import Run
@@ -76,16 +76,18 @@ def audit(
     Raises:
         AttriboundError: something given is unusable, or the run could not be stored.
     """
-    whole = settings_of(model, data, settings)
-    samples = samples_of(data, whole)
-    whole = ranged(whole, data, samples)
-    module = own_copy(model) if isinstance(model, nn.Module) else None
-    whole, chosen = sharpened(whole, module, samples)
-    subject = subject_of(whole, module)
-    if chosen is not None:
-        subject.details["smooth"] = chosen
-    subject.refuse_kinks(samples.batch(0).x)
-    manifest = _manifest(subject, samples)
+    console = Console(stderr=True) if progress is True else progress or None
+    with preparing(console):
+        whole = settings_of(model, data, settings)
+        samples = samples_of(data, whole)
+        whole = ranged(whole, data, samples)
+        module = own_copy(model) if isinstance(model, nn.Module) else None
+        whole, chosen = sharpened(whole, module, samples)
+        subject = subject_of(whole, module)
+        if chosen is not None:
+            subject.details["smooth"] = chosen
+        subject.refuse_kinks(samples.batch(0).x)
+        manifest = _manifest(subject, samples)
     run = Run.resume(out, manifest) if resume and out is not None else Run.create(out, manifest)
     recipe = Recipe(whole, manifest.model["fingerprint"], manifest.inputs, str(Path.cwd()), module)
     work = Work(
@@ -96,8 +98,7 @@ def audit(
     )
     with run, ExitStack() as stack:
         watch: Watcher = Unseen()
-        if progress:
-            console = Console(stderr=True) if progress is True else progress
+        if console is not None:
             ready = sum(manifest.size(number) for number in run.done())
             watch = stack.enter_context(shown(console, len(samples), run.rows(), ready))
         work = replace(work, told=watch.told)

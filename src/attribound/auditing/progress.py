@@ -25,7 +25,7 @@ from attribound.auditing.at_work import AtWork
 from attribound.auditing.rows import COPY, long
 
 #: Between two lines where no terminal shows a bar.
-_SECONDS = 30.0
+_SECONDS = 10.0
 #: Between two looks at whether it is time for a line.
 _LOOK = 1.0
 #: A single batch may take minutes, and the rate must be that of several.
@@ -133,7 +133,7 @@ def shown(console: Console, samples: int, done: pa.Table, ready: int) -> Iterato
     """Show progress of an audit of ``samples``, of which ``ready`` are ``done`` already.
 
     A bar on a terminal, with a line below it for each batch that is being measured; elsewhere a
-    line every half a minute, also while nothing is finished.
+    line every ten seconds, also while nothing is finished.
     """
     tally = Tally()
     tally.add(done)
@@ -177,7 +177,7 @@ def _on_terminal(console: Console, state: Shown) -> Iterator[Watcher]:
 
 @contextmanager
 def _in_lines(console: Console, state: Shown) -> Iterator[Watcher]:
-    last, over, printing = time.monotonic(), threading.Event(), threading.Lock()
+    last, printing = time.monotonic(), threading.Lock()
 
     def line(*, now: bool = False) -> None:
         nonlocal last
@@ -186,15 +186,42 @@ def _in_lines(console: Console, state: Shown) -> Iterator[Watcher]:
                 last = time.monotonic()
                 console.print(str(state), markup=False, highlight=False, soft_wrap=True)
 
+    with _meanwhile(line):
+        yield _AfterStoring(state, lambda: line(now=state.complete == state.samples))
+
+
+@contextmanager
+def preparing(console: Console | None) -> Iterator[None]:
+    """Say that model and data are being loaded, a smooth copy chosen, where that takes long."""
+    if console is None:
+        yield
+        return
+    started = last = time.monotonic()
+
     def look() -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _SECONDS:
+            last = now
+            console.print(f"audit: preparing model and data, {now - started:.0f} s", highlight=False)
+
+    with _meanwhile(look):
+        yield
+
+
+@contextmanager
+def _meanwhile(look: Callable[[], None]) -> Iterator[None]:
+    over = threading.Event()
+
+    def again() -> None:
         while not over.wait(_LOOK):
             with suppress(OSError):  # a full disk under a log file ends no audit
-                line()
+                look()
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=again, daemon=True)
     thread.start()
     try:
-        yield _AfterStoring(state, lambda: line(now=state.complete == state.samples))
+        yield
     finally:
         over.set()
         thread.join()
