@@ -1,10 +1,10 @@
 """``make bench-audits``: whole audits, another commit against this one, as ratios of CPU time.
 
 Each side runs in processes of its own with its own sources, in turn, on one thread, at the same
-images with the same settings, a few images at a time: so many rounds interleave. What is imported on
-first use is imported before, by an audit of a tiny network. Bounds and attacks
-are compared, too: what is faster because it looks less hard is no gain. Beside audits 20 repeats of
-IFIA, whose perturbations are compared number by number.
+images with the same settings, a few images at a time: so many rounds interleave. What is imported
+on first use is imported before, by an audit of a tiny network. Bounds and attacks are compared,
+too: what is faster because it looks less hard is no gain. Beside audits 20 repeats of IFIA, whose
+perturbations are compared number by number.
 
 Rows go to ``audits.txt`` as they are made, and a case that is there is not made again but with
 ``--anew``: strong audits take minutes an image.

@@ -203,7 +203,8 @@ def preparing(console: Console | None) -> Iterator[None]:
         now = time.monotonic()
         if now - last >= _SECONDS:
             last = now
-            console.print(f"audit: preparing model and data, {now - started:.0f} s", highlight=False)
+            spent = f"{now - started:.0f} s"
+            console.print(f"audit: preparing model and data, {spent}", highlight=False)
 
     with _meanwhile(look):
         yield
