@@ -7,7 +7,11 @@ FASHION := /usr/share/datasets/fashion-mnist
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help demo test test-slow check format lint types layers bench peers bench-audits bench-bounds bench-exact bench-network bench-scaling zoo paper docs clean data
+=======
+.PHONY: help demo test test-slow check format lint types layers bench bench-audits bench-bounds bench-exact bench-network bench-scaling fuzz zoo paper docs clean data
+>>>>>>> ef4e2b1 (Files from strangers: code that only a file names needs --trust; limits before memory is taken; listed operators in .pt2; nothing raw on the terminal; a checksum of all of run.json)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +81,10 @@ bench-exact: $(VENV)/.dev data ## exact integrated gradients of ReLU networks: r
 # Hours for everything; a case that is there is kept. AUDITS='--anew --protocols quick --images 16' for others.
 bench-audits: $(VENV)/.dev data ## whole audits, an earlier commit against this one
 	$(BIN)/python -u benchmarks/audits.py $(AUDITS)
+
+# A minute or two.
+fuzz: $(VENV)/.dev ## hostile files: each refused in one line, within 5 seconds and 500 MB
+	$(BIN)/python -u benchmarks/fuzz.py | tee benchmarks/fuzz.txt
 
 # Hours for everything; killed, it goes on where it was. BOUNDS='--set tests=25 --set calibrations=25' for less.
 bench-bounds: $(VENV)/.dev data ## every claim against attacks; goes on where it was stopped

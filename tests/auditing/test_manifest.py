@@ -92,6 +92,11 @@ class TestDifferencesInLists:
     ("old", "new", "named"),
     [
         ('"seed": 0', '"seed": 1', "changed since"),
+        # What decides no rows is what a reader sees.
+        ('"a model"', '"a better model"', "changed since"),
+        ('"some data"', '"other data"', "changed since"),
+        ('"b"', '"c"', "changed since"),
+        ("2026-01-01", "2027-01-01", "changed since"),
         ('"samples"', '"sample"', "missing or damaged entry"),
         ('"attribound run"', '"another"', "another kind of file"),
         ('"format_version": 2', '"format_version": 1', "format version 2, got 1"),

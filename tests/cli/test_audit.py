@@ -115,7 +115,13 @@ class TestSettings:
             "batch = 3\nattacks = {}\n"
         )
         result = run(
-            "audit", f"--config={config}", "--limit=2", f"--out={tmp_path / 'run'}", "--json", *HERE
+            "audit",
+            f"--config={config}",
+            "--trust",
+            "--limit=2",
+            f"--out={tmp_path / 'run'}",
+            "--json",
+            *HERE,
         )
         assert result.exit_code == 0, result.stderr
         settings = Run.open(tmp_path / "run").manifest.settings
@@ -126,6 +132,7 @@ class TestSettings:
         result = run(
             "audit",
             f"--config={finished / 'run.json'}",
+            "--model=auditing.tiny:build",
             f"--out={tmp_path / 'run'}",
             "--quiet",
             *HERE,
@@ -254,7 +261,9 @@ class TestExitCodes:
         exceeded = sum(Run.open(finished).bounds()["exceeded"].to_pylist())
         assert exceeded, "first-order bounds of this network are exceeded: else this tests nothing"
         for more, code in (([], 0), (["--fail-on=first-order"], 1), (["--fail-on=certified"], 0)):
-            result = run("audit", f"--out={finished}", "--resume", "--quiet", *HERE, *more)
+            result = run(
+                "audit", f"--out={finished}", "--resume", "--trust", "--quiet", *HERE, *more
+            )
             assert result.exit_code == code, more
 
     def test_failed_samples(self, tmp_path: Path) -> None:
@@ -277,7 +286,7 @@ class TestExitCodes:
         done = Run.open(out).done()
         assert 0 < len(done) < 24
         ballast.unlink()
-        result = run("audit", f"--out={out}", "--resume", "--quiet", *HERE)
+        result = run("audit", f"--out={out}", "--resume", "--trust", "--quiet", *HERE)
         assert result.exit_code == 0, result.stderr
         assert Run.open(out).finished
 
@@ -302,7 +311,7 @@ class TestExitCodes:
         stopped = Run.open(out)
         assert 0 < len(stopped.done()) < 150
         state = json.loads(run("runs", str(tmp_path), "--json").stdout)
-        assert state[0]["state"] == f"go on with: attribound audit --out {out} --resume"
+        assert state[0]["state"] == f"go on with: attribound audit --out {out} --resume --trust"
 
 
 class TestResume:
@@ -313,7 +322,7 @@ class TestResume:
         assert audited(out, "--quiet").exit_code == 0
         (out / "parts" / "00001.parquet").unlink()
         kept = (out / "parts" / "00000.parquet").stat()
-        result = run("audit", f"--out={out}", "--resume", "--quiet", *HERE)
+        result = run("audit", f"--out={out}", "--resume", "--trust", "--quiet", *HERE)
         assert result.exit_code == 0, result.stderr
         assert deviations(Run.open(out)) == deviations(Run.open(finished))
         assert (out / "parts" / "00000.parquet").stat() == kept

@@ -52,7 +52,7 @@ def run(tmp_path_factory) -> Path:
 
 def test_from_a_run_to_an_audit_with_calibrated_bounds(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "factors"
-    found = attribound("calibrate", run, "--out", out)
+    found = attribound("calibrate", run, "--trust", "--out", out)
     assert found.exit_code == 0, found.output
     names = ["00-saliency-l2-0.3.json", "01-saliency-linf-0.01.json"]
     assert sorted(path.name for path in out.iterdir()) == names
@@ -76,7 +76,7 @@ def test_from_a_run_to_an_audit_with_calibrated_bounds(run: Path, tmp_path: Path
 def test_json_is_alone_on_standard_output(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "factors"
     options = ("--alpha", 0.4, "--by-class", "--base", "first-order", "--json")
-    found = attribound("calibrate", run, "--out", out, *options)
+    found = attribound("calibrate", run, "--trust", "--out", out, *options)
     first, second = json.loads(found.stdout)
     assert first["ball"] == {"kind": "l2", "epsilon": 0.3}
     assert second["ball"]["kind"] == "linf"
@@ -91,14 +91,14 @@ def test_json_is_alone_on_standard_output(run: Path, tmp_path: Path) -> None:
 
 def test_a_folder_with_something_in_it_is_left_alone(run: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text("{}")
-    found = attribound("calibrate", run, "--out", tmp_path)
+    found = attribound("calibrate", run, "--trust", "--out", tmp_path)
     assert found.exit_code == 2
     assert "expected a new or empty folder" in found.output
     assert [path.name for path in tmp_path.iterdir()] == ["mine.json"]
 
 
 def test_too_few_samples_are_said_in_one_line(run: Path, tmp_path: Path) -> None:
-    found = attribound("calibrate", run, "--out", tmp_path / "new", "--alpha", 0.01)
+    found = attribound("calibrate", run, "--trust", "--out", tmp_path / "new", "--alpha", 0.01)
     assert found.exit_code == 2
     assert "expected 99 or more" in found.output
     assert not (tmp_path / "new").exists()

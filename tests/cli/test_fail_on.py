@@ -33,12 +33,12 @@ def test_a_bound_that_holds_for_the_copy_alone_fails(copied: Path) -> None:
     bounds = Run.open(copied).bounds()
     assert not any(bounds["exceeded"].to_pylist())
     assert any(bounds["yours_exceeded"].to_pylist()), "else this tests nothing"
-    assert run(copied, "--resume", "--quiet").exit_code == 0
-    assert run(copied, "--resume", "--quiet", "--fail-on=mean_value").exit_code == 1
+    assert run(copied, "--resume", "--trust", "--quiet").exit_code == 0
+    assert run(copied, "--resume", "--trust", "--quiet", "--fail-on=mean_value").exit_code == 1
 
 
 def test_the_summary_has_both_counts(copied: Path) -> None:
-    found = json.loads(run(copied, "--resume", "--json").stdout)
+    found = json.loads(run(copied, "--resume", "--trust", "--json").stdout)
     count = sum(Run.open(copied).bounds()["yours_exceeded"].to_pylist())
     assert found["smooth"] == 20
     assert found["exceeded"]["mean_value"]["count"] == count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -18,6 +19,7 @@ from attribound.auditing.sources import chosen, load_data
 from attribound.auditing.subject import Subject
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
+from attribound.basics.limits import MOST_VALUES
 from attribound.data import Examples
 from attribound.data.examples import InMemory, numbered_classes
 from attribound.networks.kinks import find_kinks
@@ -70,8 +72,10 @@ def data_fingerprint(examples: Examples) -> str:
     """
     digest = hashlib.sha256(f"{len(examples)} {examples.shape}".encode())
     digest.update(examples.labels.contiguous().numpy().data)
-    for start in range(0, len(examples), _AT_ONCE):
-        rows = torch.arange(start, min(start + _AT_ONCE, len(examples)))
+    # Fewer at once of large ones: the digest is the same.
+    at_once = max(1, min(_AT_ONCE, MOST_VALUES // max(1, math.prod(examples.shape))))
+    for start in range(0, len(examples), at_once):
+        rows = torch.arange(start, min(start + at_once, len(examples)))
         digest.update(examples.read(rows).contiguous().numpy().data)
     return f"sha256:{digest.hexdigest()}"
 

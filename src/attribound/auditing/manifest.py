@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from attribound.basics.errors import InputError
+from attribound.basics.limits import read_json
 from attribound.basics.whole_files import store_whole
+from attribound.values.registry import FOREIGN
 
 RUN = "run.json"
 FORMAT = "attribound run"
@@ -18,6 +20,9 @@ VERSION = 2
 
 #: Versions that may change the numbers. The others are stored for the reader only.
 _DECISIVE = ("attribound", "torch")
+
+#: Samples of a run, far beyond what anyone can audit.
+_MOST = 10**9
 
 Json = Mapping[str, Any]
 
@@ -58,14 +63,24 @@ class Manifest:
         return min(self.batch, self.samples - number * self.batch)
 
     @property
+    def names_code(self) -> bool:
+        """Whether going on with it runs code of the user's own: a factory, or values."""
+        own = any(FOREIGN.fullmatch(name) for name in self.inputs)
+        return own or self.model.get("kind") == "factory"
+
+    @property
     def identity(self) -> str:
         """SHA-256 of all that decides the rows; every part carries it."""
         content = {name: value for name, value in self._content() if name != "created"}
         content["versions"] = {name: self.versions.get(name) for name in _DECISIVE}
         content["model"] = self.model["fingerprint"]
         content["data"] = self.data["fingerprint"]
-        text = json.dumps(content, sort_keys=True, ensure_ascii=True)
-        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+        return _digest(content)
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of all of it, names and classes too, so that no entry is changed unnoticed."""
+        return _digest(dict(self._content()))
 
     def differences(self, other: Manifest) -> list[str]:
         """What keeps ``other`` from going on with this run, as ``name: stored, now given``."""
@@ -87,7 +102,12 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Store it in ``folder``, whole or not at all."""
-        document = {"format": FORMAT, "format_version": VERSION, "identity": self.identity}
+        document = {
+            "format": FORMAT,
+            "format_version": VERSION,
+            "identity": self.identity,
+            "checksum": self.checksum,
+        }
         text = json.dumps({**document, **dict(self._content())}, indent=1, ensure_ascii=False)
         store_whole(folder / RUN, f"{text}\n".encode())
 
@@ -100,9 +120,11 @@ class Manifest:
         """
         path = folder / RUN
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document = read_json(path)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise _refusal(path, "no such file") from error
+        except InputError:
+            raise
         except ValueError as error:  # no JSON, or no text
             raise _refusal(path, f"no JSON: {error}") from error
         if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -116,12 +138,30 @@ class Manifest:
             )
         try:
             found = cls(**{each.name: document[each.name] for each in fields(cls)})
-            identity = found.identity
+            found._check(path)
+            digests = {"identity": found.identity, "checksum": found.checksum}
         except (KeyError, TypeError, AttributeError) as error:
             raise _refusal(path, f"a missing or damaged entry: {error}") from error
-        if identity != document.get("identity"):
+        # Runs from before there was a checksum have an identity alone.
+        stored = {"identity": None, "checksum": digests["checksum"], **document}
+        if any(stored[name] != digest for name, digest in digests.items()):
             raise _refusal(path, "entries that were changed since")
         return found
+
+    def _check(self, path: Path) -> None:
+        """Refuse numbers and tables that no run has."""
+        for name in ("settings", "model", "data", "versions", "inputs"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise TypeError(f"{name} is no table")
+        for name, least in (("samples", 0), ("batch", 1), ("rows_per_sample", 1)):
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= _MOST:
+                raise InputError(
+                    str(path),
+                    expected=f"{name} from {least} to {_MOST:,}",
+                    got=_short(value),
+                    remedy="no run has that many: audit again into a new folder",
+                )
 
     def _content(self) -> Iterator[tuple[str, Any]]:
         for each in fields(self):
@@ -138,6 +178,11 @@ def _compare(name: str, stored: object, given: object) -> Iterator[tuple[str, ob
             yield from _compare(f"{name}.{number}", *pair)
     elif _plain(stored) != _plain(given):
         yield name, stored, given
+
+
+def _digest(content: object) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=True)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _listed(value: object) -> TypeGuard[Sequence[object]]:

@@ -65,7 +65,7 @@ class Parts:
         found = []
         for path in self.folder.iterdir() if self.folder.is_dir() else ():
             match = _NAME.fullmatch(path.name)
-            if match and path == self.path(int(match[1])):
+            if match and path == self.path(int(match[1])) and path.is_file():
                 found.append(int(match[1]))
             elif not is_leftover(path):
                 raise _refusal(path, "a file that attribound did not put there", "move it away")

@@ -145,12 +145,13 @@ class Run:
 
     def missing(self) -> list[int]:
         """The batches that are not."""
-        return sorted({*range(self.manifest.batches)} - {*self.done()})
+        done = {*self.done()}
+        return [number for number in range(self.manifest.batches) if number not in done]
 
     @property
     def finished(self) -> bool:
         """Whether every batch is stored."""
-        return not self.missing()
+        return len(self.done()) == self.manifest.batches  # each of them a batch of this run
 
     def write(self, number: int, measured: Tables) -> None:
         """Store what was measured on batch ``number``, whole or not at all.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from attribound.basics.terminal import printable
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -16,7 +18,7 @@ class AttriboundError(ValueError):
     """Something given to attribound cannot be used; the message says what to do."""
 
     def __init__(self, subject: str, *, expected: str, got: str, remedy: str) -> None:
-        super().__init__(f"{subject}: expected {expected}, got {got}; {remedy}")
+        super().__init__(printable(f"{subject}: expected {expected}, got {got}; {remedy}"))
         self._parts = (subject, expected, got, remedy)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from attribound.basics.later import Later
+from attribound.basics.terminal import printable
 
 if TYPE_CHECKING:
     from rich import box, console, table, text
@@ -29,7 +30,7 @@ def render(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) 
     lines = [title, *[line.rstrip() for line in out.getvalue().splitlines() if line.strip()]]
     if len(rows) > _ROWS_SHOWN:
         lines.append(f"... and {len(rows) - _ROWS_SHOWN} more")
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def cell(value: object) -> str:

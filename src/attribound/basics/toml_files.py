@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attribound.basics.errors import InputError
+from attribound.basics.limits import read_text
 
 _toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
@@ -37,8 +38,10 @@ def read_toml(path: str | Path) -> dict[str, Any]:
 
 def _document(path: str) -> dict[str, Any]:
     try:
-        document: dict[str, Any] = _toml.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, _toml.TOMLDecodeError) as error:
+        document: dict[str, Any] = _toml.loads(read_text(Path(path)))
+    except InputError:
+        raise
+    except (OSError, UnicodeDecodeError, RecursionError, _toml.TOMLDecodeError) as error:
         raise InputError(
             str(path),
             expected="a TOML file",
@@ -56,6 +59,6 @@ def toml_value(text: str) -> object:
     """
     try:
         value: object = _toml.loads(f"value = {text}")["value"]
-    except _toml.TOMLDecodeError:
+    except (RecursionError, _toml.TOMLDecodeError):
         return text
     return value

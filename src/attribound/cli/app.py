@@ -14,6 +14,8 @@ from typer.core import TyperGroup
 
 from attribound import __version__
 from attribound.basics.errors import AttriboundError
+from attribound.basics.terminal import printable
+from attribound.basics.trusting import only_said
 from attribound.cli import audit, calibrate, compare, report, runs, train, zoo
 
 UNUSABLE = 2
@@ -24,11 +26,12 @@ class Readable(TyperGroup):
     """Commands whose expected errors are one line on standard error, not a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
+        """Run the command; code is imported if the command line names it, or with --trust."""
         try:
-            return super().invoke(ctx)
+            with only_said(ctx.args):
+                return super().invoke(ctx)
         except (AttriboundError, OSError) as error:
-            typer.echo(f"attribound: {error}", err=True)
+            typer.echo(printable(f"attribound: {error}"), err=True)
             raise typer.Exit(UNUSABLE) from error
         except KeyboardInterrupt as error:
             typer.echo("attribound: interrupted", err=True)

@@ -14,14 +14,13 @@ import typer
 
 from attribound.basics.errors import InputError
 from attribound.basics.later import Later
+from attribound.basics.terminal import terminal
 from attribound.basics.toml_files import read_toml, toml_value
 from attribound.basics.whole_files import StorageError
 from attribound.cli import texts
 from attribound.cli.offered import ATTRIBUTIONS, CLAIMS, PROTOCOLS, listed
 
 if TYPE_CHECKING:
-    from rich import console as rich_console
-
     from attribound import auditing, report, results, values
     from attribound.auditing import manifest, summary
     from attribound.auditing.summary_records import Summary
@@ -31,7 +30,6 @@ else:
         ("attribound.auditing", "attribound.report", "attribound.results", "attribound.values"),
     )
     manifest, summary = map(Later, ("attribound.auditing.manifest", "attribound.auditing.summary"))
-    rich_console = Later("rich.console")
 
 EXCEEDED, FAILED, NOT_STORED, INTERRUPTED = 1, 3, 4, 130
 _WIDE = 160  # a file or a pipe has no width to fit
@@ -96,6 +94,7 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in OUT; that is enough.")
     ] = False,
+    trust: texts.Trust = False,  # noqa: ARG001 - read before
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; default: as many as cores, or as Ray has.")
@@ -152,7 +151,7 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         )
     chosen = auditing.read_settings(document)
     watched = [results.claim_named(each).name for each in texts.several(fail_on) or ()]
-    console = False if quiet or as_json else rich_console.Console(stderr=True)
+    console = False if quiet or as_json else terminal(stderr=True)
     try:
         run = auditing.audit(
             chosen,
@@ -162,10 +161,10 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
             progress=console,
         )
     except KeyboardInterrupt as error:
-        typer.echo(f"attribound: interrupted; {_how_to_resume(folder)}", err=True)
+        typer.echo(f"attribound: interrupted; {texts.how_to_resume(folder)}", err=True)
         raise typer.Exit(INTERRUPTED) from error
     except StorageError as error:
-        typer.echo(f"attribound: {error}\n{_how_to_resume(folder)}", err=True)
+        typer.echo(f"attribound: {error}\n{texts.how_to_resume(folder)}", err=True)
         raise typer.Exit(NOT_STORED) from error
     summaries = auditing.summarise(run.rows())
     _report(run, summaries, quiet=quiet, as_json=as_json)
@@ -215,10 +214,6 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _how_to_resume(folder: Path) -> str:
-    return f"go on with: attribound audit --out {shlex.quote(str(folder))} --resume"
-
-
 def _report(run: auditing.Run, summaries: list[Summary], *, quiet: bool, as_json: bool) -> None:
     if as_json:
         shares, yours = auditing.totals(summaries), summary.yours_totals(summaries)
@@ -235,8 +230,5 @@ def _report(run: auditing.Run, summaries: list[Summary], *, quiet: bool, as_json
         }
         typer.echo(json.dumps(found, indent=1, allow_nan=False))
     elif not quiet:
-        terminal = rich_console.Console()
-        if not terminal.is_terminal:
-            terminal = rich_console.Console(width=_WIDE)
-        terminal.print(report.console(run))
+        terminal(wide=_WIDE).print(report.console(run))
         typer.echo(f"run: {run.path}; its page: attribound report {shlex.quote(str(run.path))}")

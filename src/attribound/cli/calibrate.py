@@ -14,6 +14,7 @@ from attribound.basics.errors import InputError
 from attribound.basics.later import Later
 from attribound.basics.tables import render
 from attribound.basics.whole_files import storing
+from attribound.cli import texts
 
 if TYPE_CHECKING:
     from attribound import auditing, results, values
@@ -25,7 +26,7 @@ else:
     )
 
 
-def calibrate(
+def calibrate(  # noqa: PLR0913, PLR0917 - options of a command
     run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     out: Annotated[Path, typer.Option(help="New folder for the calibrations, one for each ball.")],
     alpha: Annotated[
@@ -38,6 +39,7 @@ def calibrate(
         bool, typer.Option("--by-class", help="A factor for every predicted class.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the factors as JSON.")] = False,
+    trust: texts.Trust = False,  # noqa: ARG001 - read before
 ) -> None:
     """Calibrate bounds on the samples of a run, for audits of other samples.
 

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attribound.basics.later import Later
+from attribound.basics.terminal import printable, terminal
 
 if TYPE_CHECKING:
-    from rich import console
-
     from attribound import auditing, report
 else:
-    console, auditing, report = map(
-        Later, ("rich.console", "attribound.auditing", "attribound.report")
-    )
+    auditing, report = map(Later, ("attribound.auditing", "attribound.report"))
 
 _WIDE = 160  # a file or a pipe has no width to fit
 
@@ -34,12 +31,9 @@ def compare(
     if as_json:
         typer.echo(json.dumps(found.records(), indent=2, allow_nan=False))
         return
-    terminal = console.Console()
-    if not terminal.is_terminal:
-        terminal = console.Console(width=_WIDE)
-    terminal.print(found.table())
-    typer.echo(f"first: {found.first}")
+    terminal(wide=_WIDE).print(found.table())
+    typer.echo(printable(f"first: {found.first}"))
     for name in found.others:
-        typer.echo(f"other: {name}")
+        typer.echo(printable(f"other: {name}"))
     for note in found.notes:
-        typer.echo(note)
+        typer.echo(printable(note))

@@ -10,16 +10,14 @@ import typer
 
 from attribound.basics.errors import InputError
 from attribound.basics.later import Later
+from attribound.basics.terminal import terminal
+from attribound.cli import texts
 
 if TYPE_CHECKING:
-    from rich import console
-
     from attribound import auditing
     from attribound import report as reports
 else:
-    console, auditing, reports = map(
-        Later, ("rich.console", "attribound.auditing", "attribound.report")
-    )
+    auditing, reports = map(Later, ("attribound.auditing", "attribound.report"))
 
 #: Formats by the ending of a file.
 ENDINGS = {".csv": "csv", ".parquet": "parquet", ".json": "json", ".tex": "latex"}
@@ -47,8 +45,13 @@ def report(
     as_json: Annotated[
         bool, typer.Option("--json", help="Only print the summary, as JSON; write no page.")
     ] = False,
+    trust: texts.Trust = False,  # noqa: ARG001 - read before
 ) -> None:
-    """Print the table of a run and write its page."""
+    """Print the table of a run and write its page.
+
+    Code that the run names is not imported, unless --trust is given: then the page has the
+    settings of your own classes in short.
+    """
     unknown = [path for path in exports or () if path.suffix not in ENDINGS]
     if unknown:
         raise InputError(
@@ -62,10 +65,7 @@ def report(
         records = [summary.record() for summary in auditing.summarise(found.rows())]
         typer.echo(json.dumps(records, indent=2, allow_nan=False))
     else:
-        terminal = console.Console()
-        if not terminal.is_terminal:
-            terminal = console.Console(width=_WIDE)
-        terminal.print(reports.console(found))
+        terminal(wide=_WIDE).print(reports.console(found))
         typer.echo(f"page: {reports.write_html(found, out)}")
     for path in exports or ():
         for written in reports.export(found, ENDINGS[path.suffix], path):

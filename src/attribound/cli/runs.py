@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,13 +11,15 @@ import typer
 
 from attribound.basics.errors import AttriboundError, InputError
 from attribound.basics.later import Later
+from attribound.basics.terminal import printable, terminal
+from attribound.cli import texts
 
 if TYPE_CHECKING:
-    from rich import box, console, table, text
+    from rich import box, table, text
 
     from attribound import auditing
 else:
-    box, console, table, text = map(Later, ("rich.box", "rich.console", "rich.table", "rich.text"))
+    box, table, text = map(Later, ("rich.box", "rich.table", "rich.text"))
     auditing = Later("attribound.auditing")
 
 _WIDE = 200  # a file or a pipe has no width to fit
@@ -46,7 +47,7 @@ def runs(
     if as_json:
         typer.echo(json.dumps(found, indent=1))
     elif not found:
-        typer.echo(f"no runs in {folder}")
+        typer.echo(printable(f"no runs in {folder}"))
     else:
         _print(found)
 
@@ -64,12 +65,18 @@ def _runs(folder: Path) -> Iterator[Path]:
 def _described(path: Path) -> dict[str, Any]:
     try:
         run = auditing.Run.open(path)
-    except AttriboundError as error:
-        return {"run": str(path), "state": f"damaged: {error}", "finished": False}
+        return _described_run(path, run)
+    # What a damaged or hostile file leads to is no reason to hide the other runs.
+    except Exception as error:
+        known = isinstance(error, (AttriboundError, OSError))
+        what = str(error) if known else f"{type(error).__name__}: {error}"
+        return {"run": str(path), "state": f"damaged: {what}", "finished": False}
+
+
+def _described_run(path: Path, run: auditing.Run) -> dict[str, Any]:
     manifest = run.manifest
     settings = manifest.settings
     done = sum(manifest.size(number) for number in run.done())
-    resume = f"attribound audit --out {shlex.quote(str(path))} --resume"
     return {
         "run": str(path),
         "samples": f"{done}/{manifest.samples}",
@@ -78,7 +85,7 @@ def _described(path: Path) -> dict[str, Any]:
         "attributions": ", ".join(_attribution(each) for each in settings.get("attributions", ())),
         "balls": _balls(settings.get("balls", ())),
         "created": manifest.created,
-        "state": "finished" if run.finished else f"go on with: {resume}",
+        "state": "finished" if run.finished else texts.how_to_resume(path),
         "finished": run.finished,
     }
 
@@ -102,7 +109,4 @@ def _print(found: list[dict[str, Any]]) -> None:
     for each in found:
         # As texts: nothing in a name is read as markup.
         shown.add_row(*[text.Text(str(each.get(name, ""))) for name in _HEADER])
-    terminal = console.Console()
-    if not terminal.is_terminal:
-        terminal = console.Console(width=_WIDE)
-    terminal.print(shown)
+    terminal(wide=_WIDE).print(shown)

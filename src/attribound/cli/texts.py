@@ -1,17 +1,49 @@
-"""Options that are texts, as plain settings: balls with their radii, lists of names."""
+"""What commands share: texts as plain settings, files that are trusted, how to go on."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from attribound.basics.errors import InputError
+import typer
+
+from attribound.basics.errors import AttriboundError, InputError
 from attribound.basics.later import Later
+from attribound.basics.trusting import trust
 
 if TYPE_CHECKING:
     from attribound import values
+    from attribound.auditing import manifest
 else:
-    values = Later("attribound.values")
+    values, manifest = map(Later, ("attribound.values", "attribound.auditing.manifest"))
+
+
+def _trust(wanted: bool) -> None:
+    if wanted:
+        trust()
+
+
+#: An option of every command that reads files in which code can be named.
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        callback=_trust,
+        help="Run code that only a file names (MODULE:FACTORY, MODULE:CLASS): it is a program.",
+    ),
+]
+
+
+def how_to_resume(folder: Path) -> str:
+    """The command that goes on with the run in ``folder``; it trusts code that a run names."""
+    command = f"attribound audit --out {shlex.quote(str(folder))} --resume"
+    with suppress(AttriboundError, OSError):
+        if manifest.Manifest.read(folder).names_code:
+            command += " --trust"
+    return f"go on with: {command}"
 
 
 def balls(

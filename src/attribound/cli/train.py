@@ -11,6 +11,7 @@ import typer
 
 from attribound.basics.later import Later
 from attribound.basics.toml_files import read_toml
+from attribound.cli import texts
 
 if TYPE_CHECKING:
     from attribound import training, values, zoo
@@ -51,6 +52,7 @@ def train(  # noqa: PLR0913, PLR0917 - options of a command
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where the training in OUT was stopped.")
     ] = False,
+    trust: texts.Trust = False,  # noqa: ARG001 - read before
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     tensorboard: Annotated[

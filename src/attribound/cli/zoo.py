@@ -10,17 +10,19 @@ import typer
 
 from attribound.basics.errors import InputError
 from attribound.basics.later import Later
+from attribound.basics.terminal import terminal
 from attribound.cli.offered import SORTS, listed
 
 if TYPE_CHECKING:
-    from rich import box, console, table
+    from rich import box, table
 
     from attribound import zoo
     from attribound.zoo import leaderboard
 else:
-    box, console, table = map(Later, ("rich.box", "rich.console", "rich.table"))
+    box, table = map(Later, ("rich.box", "rich.table"))
     zoo, leaderboard = map(Later, ("attribound.zoo", "attribound.zoo.leaderboard"))
 
+_WIDE = 200  # a file or a pipe has no width to fit
 app = typer.Typer(help="Trained models: leaderboard and cards.", invoke_without_command=True)
 
 Name = Annotated[str, typer.Argument(help="A model, e.g. fashion-mnist/trades-igr.")]
@@ -74,7 +76,4 @@ def _print(title: str, header: tuple[str, ...], lines: list[list[str]], caption:
         shown.add_column(text, justify="left" if column == 0 else "right", no_wrap=True)
     for line in lines:
         shown.add_row(*line)
-    terminal = console.Console()
-    if not terminal.is_terminal:  # a file or a pipe has no width to fit
-        terminal = console.Console(width=200)
-    terminal.print(shown, caption)
+    terminal(wide=_WIDE).print(shown, caption)

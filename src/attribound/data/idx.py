@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from attribound.basics.errors import InputError
+from attribound.basics.limits import ALWAYS, TIMES, refuse_inflation
 from attribound.data.examples import InMemory, numbered_classes
 
 _UNSIGNED_BYTE = 0x08
@@ -34,7 +35,11 @@ def read_idx(path: str | Path, *, sha256: str | None = None) -> Tensor:
     raw = path.read_bytes()
     if raw[:2] == b"\x1f\x8b":
         try:
-            raw = gzip.decompress(raw)
+            with gzip.open(path) as packed:
+                most = max(ALWAYS, TIMES * len(raw))
+                unpacked = packed.read(most + 1)
+            refuse_inflation(path.name, len(unpacked), len(raw), "store it unpacked, without .gz")
+            raw = unpacked
         except (EOFError, OSError, zlib.error) as error:
             raise InputError(
                 path.name, expected="a whole gzip file", got=str(error), remedy="fetch it again"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import math
 import struct
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 _FORMATS = ("JPEG", "PNG")
 #: Pillow's modes of grey images, 16-bit ones ("I;16") without their ending.
 _GREY = ("1", "L", "LA", "I")
+#: Of one image: decoded it takes about 400 MB, whatever the size of its file.
+MOST_PIXELS = 2**25
 _UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, struct.error)
 
 
@@ -147,10 +151,23 @@ def _opened(image: Encoded) -> Any:
     pillow = package("PIL.Image", extra="data", purpose="images")
     content = image.content
     source = io.BytesIO(content) if isinstance(content, bytes) else content
+    if isinstance(content, Path) and not content.is_file():
+        raise _broken(image, OSError("no file, but a folder, a pipe or a device"))
     try:
-        return pillow.open(source, formats=_FORMATS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pillow.DecompressionBombWarning)  # our limit is below
+            opened = pillow.open(source, formats=_FORMATS)
     except (*_UNREADABLE, pillow.DecompressionBombError) as error:
         raise _broken(image, error) from error
+    if math.prod(opened.size) > MOST_PIXELS:
+        opened.close()
+        raise InputError(
+            image.subject,
+            expected=f"at most {MOST_PIXELS:,} pixels",
+            got=f"{_by(opened.size)}",
+            remedy="make it smaller before: no network takes so many",
+        )
+    return opened
 
 
 def _broken(image: Encoded, error: Exception) -> InputError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from attribound.basics.errors import InputError
+from attribound.basics.limits import refuse_inflation
 from attribound.data.examples import InMemory
 from attribound.data.splits import Split, whole
 from attribound.data.values import array_examples
@@ -34,18 +36,51 @@ def read_npz(path: Path, split: Split | None) -> InMemory:
         # Opened here: NumPy leaves its own file open if the archive is damaged.
         with path.open("rb") as stream:
             # What is no zip archive NumPy would take for a single array.
-            zipfile.ZipFile(stream).close()
+            with zipfile.ZipFile(stream) as archive:
+                _refuse_claims(path, archive)
             stream.seek(0)
             return _examples(path, np.load(stream, allow_pickle=False), split)
     except InputError:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    # NotImplementedError and RuntimeError: a way of packing that Python doesn't know.
+    except (
+        *(OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error),
+        *(NotImplementedError, RuntimeError, SyntaxError, OverflowError),
+    ) as error:
         raise InputError(
             str(path),
             expected="a whole .npz file without pickled objects",
             got=str(error),
             remedy="save it again with numpy.savez, numbers as numbers and names as text arrays",
         ) from error
+
+
+def _refuse_claims(path: Path, archive: zipfile.ZipFile) -> None:
+    """Refuse arrays that are larger than their file can be, before any memory is taken."""
+    becomes = sum(info.file_size for info in archive.infolist())
+    refuse_inflation(
+        str(path),
+        becomes,
+        path.stat().st_size,
+        "save it again with numpy.savez, which packs nothing",
+    )
+    for info in archive.infolist():
+        with archive.open(info) as member:
+            version = np.lib.format.read_magic(member)
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
+            shape, _, dtype = read(member)
+            claimed = math.prod(shape) * dtype.itemsize
+            if not dtype.hasobject and member.tell() + claimed != info.file_size:
+                raise InputError(
+                    str(path),
+                    expected=f"{claimed:,} bytes for {info.filename} of shape {shape}",
+                    got=f"{info.file_size - member.tell():,}",
+                    remedy="the file is damaged: save it again with numpy.savez",
+                )
 
 
 def _examples(path: Path, file: Any, split: Split | None) -> InMemory:

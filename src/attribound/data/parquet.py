@@ -11,6 +11,7 @@ import numpy as np
 
 from attribound.basics.errors import InputError
 from attribound.basics.later import Later
+from attribound.basics.limits import refuse_inflation
 from attribound.data.examples import Examples, numbered_classes
 from attribound.data.images import Encoded, Images, common_frame, no_images
 from attribound.data.splits import Split, whole
@@ -25,6 +26,7 @@ else:
 
 _LABELS = ("label", "labels", "target", "y", "class")
 _IMAGES = ("image", "img")
+_AT_ONCE = 64  # rows, which may share one large value: less than a file may grow
 _PARTS = {"train": ("train",), "test": ("test", "validation", "val")}
 
 
@@ -112,11 +114,35 @@ def _read(file: Path) -> Any:
     try:
         # ParquetFile reads this one file; read_table would guess columns from folder names.
         with pq.ParquetFile(file) as opened:
-            return opened.read()
+            return _whole(file, opened)
+    except InputError:
+        raise
     except (pa.ArrowException, OSError) as error:
         raise InputError(
             str(file), expected="a whole Parquet file", got=str(error), remedy="fetch it again"
         ) from error
+
+
+def _whole(file: Path, opened: Any) -> Any:
+    """All rows; a few packed bytes can stand for any number of them, so these are counted."""
+    stored, footer = file.stat().st_size, opened.metadata
+    remedy = "store it again without compression and dictionaries"
+    chunks = [
+        footer.row_group(group).column(column)
+        for group in range(footer.num_row_groups)
+        for column in range(footer.num_columns)
+    ]
+    values = max([footer.num_rows, *(chunk.num_values for chunk in chunks)])
+    refuse_inflation(str(file), 8 * sum(chunk.num_values for chunk in chunks), stored, remedy)
+    refuse_inflation(str(file), values, stored, remedy)
+    if all(chunk.physical_type != "BYTE_ARRAY" for chunk in chunks):
+        return opened.read()  # numbers, all of which are counted
+    batches, becomes = [], 0
+    for batch in opened.iter_batches(batch_size=_AT_ONCE):
+        becomes += batch.nbytes
+        refuse_inflation(str(file), becomes, stored, remedy)
+        batches.append(batch)
+    return pa.Table.from_batches(batches, schema=opened.schema_arrow)
 
 
 def _labels(table: Any, column: str) -> tuple[np.ndarray[Any, Any], list[str] | None]:

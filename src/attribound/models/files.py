@@ -12,12 +12,15 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from attribound.basics.errors import InputError, ModelError
+from attribound.basics.limits import parse_json
 from attribound.basics.whole_files import write_whole
 from attribound.models.config import Config, build, config_from_json, normalised
 from attribound.models.normalisation import Normalised
 
 #: The key of the config, as JSON text, in the metadata of the file.
 KEY = "attribound.config"
+#: Characters of a config: far more than any has, and no network of so many layers is built.
+_LONGEST = 2**14
 #: How the names of counts end that batch norms keep while they are trained.
 _COUNT = "num_batches_tracked"
 
@@ -68,8 +71,7 @@ def load(
     path = Path(path)
     stored, weights = _read(path)
     config = _agree(path.name, stored, config)
-    with torch.device("meta"):  # nothing is drawn that the file replaces
-        network = config.network()
+    network = _empty(path.name, config)
     weights = with_counts(weights, network.state_dict())
     _check(path.name, weights, network.state_dict())
     found = dtype or _dtype(path.name, weights)
@@ -99,14 +101,38 @@ def _read(path: Path) -> tuple[Config | None, dict[str, Tensor]]:
     return None if text is None else _parse(path.name, text), weights
 
 
-def _parse(name: str, text: str) -> Config:
+def _empty(name: str, config: Config) -> nn.Module:
+    """The network without weights: nothing is drawn that the file replaces, no memory taken."""
     try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
+        with torch.device("meta"):
+            return config.network()
+    except InputError:
+        raise
+    # Numbers that are no sizes: which of them torch refuses, and how, is its own business.
+    except (TypeError, ValueError, RuntimeError, OverflowError, MemoryError) as error:
+        raise InputError(
+            f"config in {name}",
+            expected="sizes that a network can have",
+            got=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}",
+            remedy="save the network again",
+        ) from error
+
+
+def _parse(name: str, text: str) -> Config:
+    if len(text) > _LONGEST:
+        raise InputError(
+            f"config in {name}",
+            expected=f"at most {_LONGEST} characters",
+            got=f"{len(text)}",
+            remedy="save the network again: no config of attribound is that long",
+        )
+    try:
+        data = parse_json(text)
+    except ValueError as error:
         raise InputError(
             f"config in {name}",
             expected="JSON",
-            got=f"{text!r} ({error})",
+            got=f"{text[:80]!r} ({error})",
             remedy="save the network again",
         ) from error
     return config_from_json(data)

@@ -31,7 +31,8 @@ def command(run: Run) -> str:
     settings = short_settings(run.manifest)
     sources = {name: str(settings[name]) for name in ("model", "data")}
     if not any(text.startswith(GIVEN) for text in sources.values()):
-        last = "attribound audit --config audit.toml --out runs/again"
+        trust = " --trust" if run.manifest.names_code else ""
+        last = f"attribound audit --config audit.toml{trust} --out runs/again"
         return "\n".join([f"cat > audit.toml <<'{_END}'", to_toml(settings), _END, last])
     model, data = (name if text.startswith(GIVEN) else repr(text) for name, text in sources.items())
     others = {name: value for name, value in settings.items() if name not in sources}

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from attribound.basics import limits
 from attribound.basics.errors import InputError
 from attribound.basics.locking import Lock
 from attribound.basics.whole_files import write_whole
@@ -111,7 +112,9 @@ def read_json(path: Path) -> Any:
         InputError: the file is no JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return limits.read_json(path)
+    except InputError:
+        raise
     except ValueError as error:
         raise InputError(
             str(path),

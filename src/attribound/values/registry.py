@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from attribound.basics import rooms
 from attribound.basics.errors import InputError
+from attribound.basics.trusting import refuse_unsaid
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -108,8 +109,9 @@ def imported(module: str, attribute: str) -> Any:
     """``attribute`` of a module, which is looked for in the current directory first.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none, or only a file named it that nobody trusts.
     """
+    refuse_unsaid(f"{module}:{attribute}")
     with current_directory_first():
         try:
             found = importlib.import_module(module)

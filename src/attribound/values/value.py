@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from attribound.basics.errors import InputError
+from attribound.basics.trusting import already_there
 from attribound.values.checking import checked
 from attribound.values.fields import default, settings
 from attribound.values.parsing import parse_text
@@ -170,7 +171,11 @@ def _class(name: object, kind: type[Value]) -> Any:
     match = FOREIGN.fullmatch(name)
     if match is None:
         return class_of(name, kind)
-    found = imported(*match.groups())
+    module, attribute = match.groups()
+    found = already_there(module, attribute)
+    # A class that the program has itself is no code of a file.
+    if not (isinstance(found, type) and issubclass(found, kind)):
+        found = imported(module, attribute)
     if isinstance(found, type) and issubclass(found, kind):
         return found
     adopted = kind.adopt(found)

@@ -13,6 +13,7 @@ from attribound.auditing.sources.loaded import LoadedModel, file_details, loaded
 from attribound.auditing.sources.program import safe_archive
 from attribound.auditing.sources.traced import TracedNetwork, check_network
 from attribound.basics.errors import InputError, ModelError
+from attribound.basics.limits import little_memory
 
 _EXPORT = (
     "export it with any batch size, in eval mode, from an example of two inputs: "
@@ -28,6 +29,11 @@ def load_exported(path: Path) -> LoadedModel:
         InputError: the file is damaged, hostile or of a version that torch cannot read.
         ModelError: the program has a fixed batch size, or attributions of it cannot be bounded.
     """
+    with little_memory(path.stat().st_size):
+        return _load(path)
+
+
+def _load(path: Path) -> LoadedModel:
     archive = safe_archive(path)
     try:
         program = torch.export.load(archive)

@@ -1,7 +1,8 @@
 """Networks from ONNX files, through onnx2fx (an extra).
 
 Of the converters to PyTorch, onnx2fx is the one that works without torchvision:
-onnx2torch 1.5.15 and onnx2pytorch 0.6.0 import it when they are imported.
+onnx2torch 1.5.15 and onnx2pytorch 0.6.0 import it when they are imported. It is young (0.0.1, one
+author), so that its version is pinned, and what it makes is probed before it is used.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from attribound.auditing.sources.loaded import LoadedModel, file_details, loaded
 from attribound.auditing.sources.traced import TracedNetwork, check_network
 from attribound.basics.errors import InputError, ModelError
+from attribound.basics.limits import little_memory
 from attribound.basics.packages import package
 
 _EXPORT = (
@@ -33,6 +35,11 @@ def load_onnx(path: Path) -> LoadedModel:
     """
     onnx = package("onnx", extra="onnx", purpose=path.name)
     onnx2fx = package("onnx2fx", extra="onnx", purpose=path.name)
+    with little_memory(path.stat().st_size):
+        return _load(path, onnx, onnx2fx)
+
+
+def _load(path: Path, onnx: Any, onnx2fx: Any) -> LoadedModel:
     proto = _read(path, onnx)
     shape = _shape(path, proto.graph)
     _rename(proto.graph)

@@ -57,8 +57,34 @@ _WORDS = re.compile(r"[A-Za-z0-9_.]*")
 _ARITHMETIC = re.compile(
     r"_operator\.(getitem|add|sub|mul|floordiv|mod|neg|eq|ne|lt|le|gt|ge)|torch\.sym_(min|max|int)"
 )
-#: Operators that reach outside of their tensors.
-_FORBIDDEN = {"from_file"}
+#: ATen's operators that make numbers of numbers, which networks are made of. They draw nothing,
+#: read and write nothing but their tensors, and take no memory but that of their results.
+_NAMES = """
+conv1d conv2d conv3d convolution conv_transpose1d conv_transpose2d linear addmm mm bmm mv dot
+matmul baddbmm addbmm einsum outer scaled_dot_product_attention embedding t numpy_T transpose
+permute movedim view view_as _unsafe_view reshape flatten unflatten squeeze unsqueeze expand
+expand_as repeat tile cat concat stack split split_with_sizes chunk unbind slice select narrow
+index index_select gather roll flip tril triu diagonal pad constant_pad_nd reflection_pad1d
+reflection_pad2d replication_pad1d replication_pad2d pixel_shuffle pixel_unshuffle
+channel_shuffle add sub rsub mul div divide multiply subtract true_divide floor_divide remainder
+neg abs sign pow square sqrt rsqrt exp exp2 expm1 log log2 log10 log1p reciprocal sin cos tan
+asin acos atan sinh cosh tanh asinh acosh atanh sigmoid log_sigmoid logit erf erfc floor ceil
+round trunc addcmul addcdiv lerp hypot atan2 nan_to_num xlogy relu relu6 leaky_relu prelu
+_prelu_kernel rrelu elu celu selu gelu silu mish softplus softsign softshrink hardshrink
+hardtanh hardsigmoid hardswish threshold glu clamp clamp_min clamp_max minimum maximum fmin fmax
+where eq ne lt le gt ge logical_and logical_or logical_not masked_fill softmax _softmax
+log_softmax _log_softmax logsumexp softmin sum mean var var_mean std amax amin max min argmax
+argmin prod cumsum norm linalg_vector_norm frobenius_norm any all batch_norm
+_batch_norm_no_update _native_batch_norm_legit_no_training native_batch_norm layer_norm
+native_layer_norm rms_norm group_norm native_group_norm instance_norm local_response_norm
+max_pool1d max_pool2d max_pool3d max_pool2d_with_indices avg_pool1d avg_pool2d avg_pool3d
+adaptive_avg_pool1d adaptive_avg_pool2d _adaptive_avg_pool2d adaptive_max_pool2d
+upsample_nearest1d upsample_nearest2d upsample_bilinear2d dropout feature_dropout alpha_dropout
+alias clone contiguous detach lift_fresh_copy _to_copy to type_as sym_size sym_numel sym_stride
+full full_like zeros zeros_like ones ones_like new_zeros new_ones new_full arange scalar_tensor
+_assert_tensor_metadata _assert_scalar
+"""
+_OPERATORS = frozenset(_NAMES.split())
 _SYMBOL = re.compile(r"[su]\d+")
 _FUNCTIONS = {"Integer", "Add", "Mul", "Max", "Min", "Mod", "PythonMod", "FloorDiv"}
 
@@ -202,7 +228,8 @@ def _is_operator(target: str) -> bool:
     if _ARITHMETIC.fullmatch(target):
         return True
     match = re.fullmatch(r"torch\.ops\.aten\.(\w+)\.(\w+)", target)
-    if not match or match[1] in _FORBIDDEN:
+    # ``relu_`` is ``relu`` that writes over its argument.
+    if not match or match[1].removesuffix("_") not in _OPERATORS:
         return False
     packet = getattr(torch.ops.aten, match[1], None)
     if not isinstance(packet, OpOverloadPacket):
@@ -244,7 +271,7 @@ def _is_size(node: ast.expr) -> bool:
 def _refused(path: Path, what: str) -> InputError:
     return InputError(
         path.name,
-        expected="an exported program of tensors and ATen operators alone",
+        expected="an exported program of tensors and the usual operators of networks alone",
         got=what,
         remedy="export the plain network in eval mode with torch.export.export and save it with "
         "torch.export.save; other things are refused, because loading them could run code",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from attribound.basics.errors import ModelError
+from attribound.basics.limits import MOST_VALUES
 from attribound.networks.frozen import frozen
 from attribound.networks.probe import probe_determinism, probe_separation
 
@@ -46,6 +48,13 @@ def check_network(subject: str, model: nn.Module, shape: Sequence[int | None], r
     sizes = [size for size in shape if size is not None]
     if len(sizes) < len(shape):
         return
+    if math.prod(sizes) > MOST_VALUES:
+        raise ModelError(
+            subject,
+            expected=f"a network for inputs of at most {MOST_VALUES:,} values",
+            got=f"one for inputs of shape {tuple(sizes)}",
+            remedy="check the file: no example is that large",
+        )
     x = torch.rand(3, *sizes, generator=torch.Generator().manual_seed(0)).to(dtype)
     with frozen(model):
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from attribound.basics.errors import InputError
+from attribound.basics.limits import refuse_inflation
 from attribound.models.files import with_counts
 from attribound.models.normalisation import Normalised
 
@@ -71,6 +73,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
                 got=str(error),
                 remedy="fetch or save it again",
             ) from error
+    _refuse_packed(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about kinds of files that are refused anyway
@@ -96,6 +99,14 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             remedy="save model.state_dict()",
         )
     return dict(stored)
+
+
+def _refuse_packed(path: Path) -> None:
+    """Refuse a checkpoint whose compressed members would be far larger than their file."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            becomes = sum(each.file_size for each in archive.infolist())
+        refuse_inflation(path.name, becomes, path.stat().st_size, "save it again with torch.save")
 
 
 def existing(path: Path) -> Path:

@@ -58,11 +58,24 @@ class Calibrated(Method):
         return self.folder is not None or self.calibration is not None
 
     def files(self) -> tuple[Path, ...]:
-        """The files of the calibrations."""
+        """The files of the calibrations, read once: audits ask before they begin.
+
+        Raises:
+            InputError: there is no calibration, or one that cannot be read.
+        """
         if self.folder is None:
             return ()
         place = Path(self.folder)
-        return tuple(sorted(place.glob("*.json")) if place.is_dir() else [place])
+        found = tuple(sorted(place.glob("*.json")) if place.is_dir() else [place])
+        if not found or not found[0].is_file():
+            raise InputError(
+                f"folder of calibrations {place}",
+                expected="files that Calibration.save or attribound calibrate wrote",
+                got="none in it" if place.is_dir() else "nothing of that name",
+                remedy="check the path; attribound calibrate RUN --out FOLDER makes them",
+            )
+        _stored(found)
+        return found
 
     def bound(self, question: Question) -> Bound:
         """The factor times the base bound, computed as for the calibration."""

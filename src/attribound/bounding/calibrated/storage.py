@@ -10,6 +10,8 @@ from typing import Any
 
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
+from attribound.basics.limits import read_json
+from attribound.basics.trusting import from_file
 from attribound.basics.whole_files import write_whole
 from attribound.bounding.calibrated.conformal import Scores, check_alpha, conformal_factor
 from attribound.bounding.calibrated.provenance import Provenance, check_subject
@@ -52,7 +54,9 @@ def save(path: PathLike, alpha: float, scores: Scores, provenance: Provenance) -
 def load(path: PathLike) -> tuple[float, Scores, Provenance]:
     """What ``save`` wrote; refuses other files, and those that were changed or cut off."""
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        document = read_json(Path(path))
+    except InputError:
+        raise
     except ValueError as error:  # no JSON, or no text
         raise _refusal(path, f"no JSON: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -102,7 +106,8 @@ def _provenance(document: dict[str, Any]) -> Provenance:
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise TypeError(f"{table!r} as {name}")
-    ball, base = from_spec(document["ball"], Ball), from_spec(document["base"], Method)
+    with from_file():  # ``bound`` may read it in a worker, where nobody is asked
+        ball, base = from_spec(document["ball"], Ball), from_spec(document["base"], Method)
     return Provenance(ball=ball, base=base, original=original, **texts, **tables)
 
 

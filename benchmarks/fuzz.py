@@ -1,0 +1,313 @@
+"""Hostile files, one after another, given to the command line: ``make fuzz``.
+
+Every case writes a file that a stranger could have sent and gives the words of a command that
+reads it. It must end with exit code 2 and one line, within seconds and little memory, and no
+code of the file may have run. The tests try all of them, too.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+SECONDS, MEGABYTES = 5.0, 500.0
+#: What code of a hostile file would leave behind.
+MARK = "executed"
+Case = Callable[[Path], list[str]]
+_MODEL = "--model=zoo:fashion-mnist/at-mlp"
+
+
+def _npy(shape: tuple[int, ...], content: bytes = b"", dtype: str = "<f4") -> bytes:
+    out = io.BytesIO()
+    header = {"descr": dtype, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(out, header)
+    return out.getvalue() + content
+
+
+def _data(name: str, write: Callable[[Path], None]) -> Case:
+    def made(folder: Path) -> list[str]:
+        write(folder / name)
+        return ["audit", _MODEL, f"--data={folder / name}", f"--out={folder / 'out'}"]
+
+    return made
+
+
+def _model(name: str, write: Callable[[Path], None]) -> Case:
+    def made(folder: Path) -> list[str]:
+        write(folder / name)
+        return ["audit", f"--model={folder / name}", "--data=digits", f"--out={folder / 'out'}"]
+
+    return made
+
+
+def _config(text: str) -> Case:
+    def made(folder: Path) -> list[str]:
+        (folder / "audit.toml").write_text(text.replace("MARK", str(folder / MARK)))
+        return ["audit", f"--config={folder / 'audit.toml'}", f"--out={folder / 'out'}"]
+
+    return made
+
+
+def _zipped(members: dict[str, bytes], how: int = zipfile.ZIP_DEFLATED) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        with zipfile.ZipFile(path, "w", how) as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+
+    return write
+
+
+def _npz_bomb(path: Path) -> None:
+    zeros = bytes(2**24)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("x.npy", "w", force_zip64=True) as member:
+            member.write(_npy((2**16, 2**14)))
+            for _ in range(2**6):  # 1 GiB of the 4 that the header says
+                member.write(zeros)
+        archive.writestr("y.npy", _npy((2**16,), bytes(2**18), "<i4"))
+
+
+def _parquet_bomb(path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([("label", pa.int64()), ("f", pa.float32())])
+    rows = pa.table({"label": np.zeros(2**20, np.int64), "f": np.zeros(2**20, np.float32)}, schema)
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for _ in range(2**6):
+            writer.write_table(rows)
+
+
+def _parquet_shared(path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    one = pa.array([bytes(2**20)])
+    image = pa.DictionaryArray.from_arrays(np.zeros(2**14, np.int32), one)
+    labels = np.zeros(2**14, np.int64)
+    pq.write_table(pa.table({"label": labels, "image": image}), path, compression="zstd")
+
+
+def _png(width: int, height: int) -> bytes:
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        check = struct.pack(">I", zlib.crc32(kind + content))
+        return struct.pack(">I", len(content)) + kind + content + check
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    packed = zlib.compress(bytes(2**16), 9)
+    body = chunk(b"IHDR", head) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+def _images(write: Callable[[Path], object]) -> Case:
+    def made(folder: Path) -> list[str]:
+        (folder / "images" / "cat").mkdir(parents=True)
+        write(folder / "images" / "cat" / "0.png")
+        return ["audit", _MODEL, f"--data={folder / 'images'}", f"--out={folder / 'out'}"]
+
+    return made
+
+
+def _idx_bomb(folder: Path) -> list[str]:
+    head = b"\0\0\x08\x03" + struct.pack(">III", 2**20, 2**6, 2**5)
+    (folder / "idx").mkdir()
+    for name in ("images-idx3", "labels-idx1"):
+        with gzip.open(folder / "idx" / f"t10k-{name}-ubyte.gz", "wb") as file:
+            file.write(head)
+            for _ in range(2**5):
+                file.write(bytes(2**24))
+    return ["audit", _MODEL, f"--data={folder / 'idx'}", f"--out={folder / 'out'}"]
+
+
+def _safetensors(config: str) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        import torch
+        from safetensors.torch import save_file
+
+        save_file({"w": torch.zeros(1)}, path, {"attribound.config": config})
+
+    return write
+
+
+def _onnx(inputs: list[int], grow: list[int] | None = None) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        import onnx
+        from onnx import TensorProto, helper, numpy_helper
+
+        kind = TensorProto.FLOAT
+        x = helper.make_tensor_value_info("x", kind, ["batch", *inputs])
+        y = helper.make_tensor_value_info("y", kind, ["batch", None])
+        nodes, stored = [helper.make_node("Flatten", ["x"], ["y"])], []
+        if grow is not None:
+            stored = [numpy_helper.from_array(np.array(grow, np.int64), "s")]
+            nodes = [
+                helper.make_node("ConstantOfShape", ["s"], ["c"]),
+                helper.make_node("ReduceSum", ["c"], ["r"], keepdims=0),
+                helper.make_node("Add", ["x", "r"], ["y"]),
+            ]
+        graph = helper.make_graph(nodes, "g", [x], [y], stored)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        made.ir_version = 9
+        onnx.save(made, path)
+
+    return write
+
+
+def _run(**changes: object) -> Case:
+    """A whole run.json with the right hashes, which anyone can compute."""
+
+    def made(folder: Path) -> list[str]:
+        from attribound.auditing.manifest import Manifest
+
+        entries: dict[str, object] = {
+            "settings": {"model": f"os:mkdir?{json.dumps({'path': str(folder / MARK)})}"},
+            "model": {"name": "m", "fingerprint": "sha256:0"},
+            "data": {"name": "d", "fingerprint": "sha256:0", "classes": [], "shape": [1]},
+            "versions": {},
+            "samples": 4,
+            "batch": 2,
+            "rows_per_sample": 1,
+            "created": "2026",
+        }
+        (folder / "out").mkdir()
+        Manifest(**{**entries, **changes}).write(folder / "out")  # type: ignore[arg-type]
+        words = ["audit", "--data=digits", f"--out={folder / 'out'}", "--resume"]
+        return ["report", str(folder / "out")] if changes else words
+
+    return made
+
+
+def _text_run(text: str) -> Case:
+    def made(folder: Path) -> list[str]:
+        (folder / "run.json").write_text(text)
+        return ["report", str(folder)]
+
+    return made
+
+
+def _calibration(folder: Path) -> list[str]:
+    (folder / "sly.py").write_text(f"import os\nos.mkdir({str(folder / MARK)!r})\n")
+    group = {"class": None, "samples": 1, "factor": 1.0, "scores": [1.0]}
+    document = {
+        "format": "attribound calibration",
+        "format_version": 3,
+        "alpha": 0.5,
+        "model": "m",
+        "target": "predicted",
+        "version": "1",
+        "subject": "yours",
+        "original": None,
+        "attribution": {},
+        "attack": {},
+        "code": {},
+        "ball": {"kind": "sly:Ball"},
+        "base": {"kind": "first_order"},
+        "groups": [group],
+    }
+    (folder / "c.json").write_text(json.dumps(document))
+    words = ["audit", _MODEL, "--data=fashion-mnist-sample", "--limit=1", "--workers=1"]
+    return [*words, f"--set=calibrated.folder={folder / 'c.json'}", f"--out={folder / 'out'}"]
+
+
+_CALL = 'os:mkdir?{\\"path\\": \\"MARK\\"}'
+CASES: dict[str, Case] = {
+    "factory in TOML": _config(f'model = "{_CALL}"\ndata = "digits"'),
+    "factory in run.json": _run(),
+    "class in TOML": _config(
+        'model = "zoo:fashion-mnist/at-mlp"\ndata = "digits"\nballs = "antigravity:B"'
+    ),
+    "class in a calibration": _calibration,
+    "TOML of deep brackets": _config("x = " + "[" * 20_000),
+    "run.json of 10^11 samples": _run(samples=10**11),
+    "run.json of batches of 0": _run(batch=0),
+    "run.json of texts for numbers": _run(samples="4"),
+    "run.json of deep brackets": _text_run("[" * 100_000),
+    "npz that claims 10^11 values": _data(
+        "x.npz", _zipped({"x.npy": _npy((10**6, 10**5)), "y.npy": _npy((1,), bytes(4))})
+    ),
+    "npz with a huge exponent": _data("x.npz", _zipped({"x.npy": _npy((2**62, 2**62))})),
+    "npz bomb": _data("x.npz", _npz_bomb),
+    "npz packed by nobody": _data("x.npz", _zipped({"x.npy": b"\x93NUMPY\x01\x00"})),
+    "Parquet bomb": _data("x.parquet", _parquet_bomb),
+    "Parquet of one shared image": _data("x.parquet", _parquet_shared),
+    "PNG of 13,000 x 13,000": _images(lambda path: path.write_bytes(_png(13_000, 13_000))),
+    "FIFO named .png": _images(os.mkfifo),
+    "idx.gz bomb": _idx_bomb,
+    "safetensors, deep config": _model("n.safetensors", _safetensors('{"a":' * 3_000)),
+    "safetensors, deeper config": _model("n.safetensors", _safetensors("[" * 100_000)),
+    "safetensors, wide config": _model(
+        "n.safetensors",
+        _safetensors('{"architecture": "mlp", "hidden": [' + "1," * 500_000 + "1]}"),
+    ),
+    "safetensors, huge layer": _model(
+        "n.safetensors", _safetensors('{"architecture": "mlp", "features": 1' + "0" * 30 + "}")
+    ),
+    "safetensors, terabytes": _model(
+        "n.safetensors", _safetensors('{"architecture": "mlp", "hidden": [1000000, 1000000]}')
+    ),
+    "ONNX of huge inputs": _model("n.onnx", _onnx([10**5, 10**5])),
+    "ONNX that grows": _model("n.onnx", _onnx([4], [10**5, 10**6])),
+    "ONNX of random bytes": _model("n.onnx", lambda path: path.write_bytes(bytes(range(256)))),
+    "pt2 of compressed members": _model("n.pt2", _zipped({"a/b": bytes(2**20)})),
+    "pt2 with a pickle": _model("n.pt2", _zipped({"a/data.pkl": b"\x80"}, zipfile.ZIP_STORED)),
+}
+
+
+def tried() -> Iterator[tuple[str, int, float, float, str, bool]]:
+    """Every case in a process of its own: exit code, seconds, megabytes, words, code run."""
+    for name, case in CASES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            words = case(Path(folder))
+            code = (
+                "import resource, sys\nfrom attribound.cli import main\n"
+                "try:\n    main()\nfinally:\n"
+                "    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+                "    print(f'{peak:.0f}', file=open(sys.argv[0], 'w'))\n"
+            )
+            peak = Path(folder) / "peak"
+            start = time.perf_counter()
+            ended = subprocess.run(
+                [sys.executable, "-c", f"import sys; sys.argv[0] = {str(peak)!r}\n{code}", *words],
+                capture_output=True,
+                text=True,
+                timeout=120,
+                cwd=folder,
+                check=False,
+            )
+            seconds = time.perf_counter() - start
+            used = float(peak.read_text()) if peak.exists() else float("nan")
+            ran = (Path(folder) / MARK).exists()
+            yield name, ended.returncode, seconds, used, ended.stderr.strip(), ran
+
+
+def main() -> None:
+    """Print the table and fail if a case did not end as it must."""
+    faults = 0
+    print(f"Hostile files: refused in one line, at most {SECONDS:g} s and {MEGABYTES:g} MB each")
+    print(f"{'file':34} {'exit':>4} {'s':>6} {'MB':>5}  said")
+    for name, code, seconds, used, said, ran in tried():
+        fine = code == 2 and "\n" not in said and not ran
+        fine = fine and seconds <= SECONDS and used <= MEGABYTES
+        faults += not fine
+        print(
+            f"{name:34} {code:4} {seconds:6.1f} {used:5.0f}  {'' if fine else 'FAULT '}{said[:90]}"
+        )
+    print(f"{len(CASES)} tried, {faults} not as they must be")
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()
