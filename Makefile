@@ -7,11 +7,7 @@ FASHION := /usr/share/datasets/fashion-mnist
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help demo test test-slow check format lint types layers bench peers bench-audits bench-bounds bench-exact bench-network bench-scaling zoo paper docs clean data
-=======
-.PHONY: help demo test test-slow check format lint types layers bench bench-audits bench-bounds bench-exact bench-network bench-scaling fuzz zoo paper docs clean data
->>>>>>> ef4e2b1 (Files from strangers: code that only a file names needs --trust; limits before memory is taken; listed operators in .pt2; nothing raw on the terminal; a checksum of all of run.json)
+.PHONY: help demo test test-slow check format lint types layers bench peers bench-audits bench-bounds bench-exact bench-network bench-scaling fuzz zoo paper docs clean data
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
