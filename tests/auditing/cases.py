@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import attribound as ab
 from attribound.attacks import PGD, AttributionAscent
-from attribound.auditing.measure import Batch
+from attribound.auditing.batches import Batch
 from attribound.auditing.settings import AuditSettings, read_settings
 from attribound.auditing.subject import Subject
 

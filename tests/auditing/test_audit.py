@@ -19,9 +19,10 @@ from rich.console import Console
 import attribound as ab
 from attribound.attacks import PGD, AttributionAscent
 from attribound.auditing.audit import Recipe, audit, inputs_of
+from attribound.auditing.batches import Batch
 from attribound.auditing.engines import LocalEngine, RayEngine, Work
 from attribound.auditing.given import settings_of
-from attribound.auditing.measure import Batch, measure
+from attribound.auditing.measure import measure
 from attribound.auditing.rows import KEY, untimed
 from attribound.auditing.settings import AuditSettings, complete, read_settings
 from attribound.auditing.sources import chosen

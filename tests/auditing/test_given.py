@@ -148,10 +148,19 @@ class TestSamples:
         assert len(prints) == 1
         assert samples_of(PAIR, self.settings(limit=2)).fingerprint not in prints
 
-    @pytest.mark.parametrize("wrong", [(torch.ones(2, 4),), torch.ones(2, 4), ([1], [2])])
+    @pytest.mark.parametrize("wrong", [(torch.ones(2, 4),), ([1], [2]), 3])
     def test_no_pair_of_tensors(self, wrong) -> None:
-        with pytest.raises(ab.InputError, match=r"a pair \(x, labels\) of tensors"):
+        with pytest.raises(ab.InputError, match=r"a tensor x, or x and labels as a pair"):
             samples_of(wrong, self.settings())
+
+    def test_a_tensor_alone_has_no_labels(self) -> None:
+        samples = samples_of(PAIR[0], self.settings())
+        assert torch.equal(samples.batch(0).x, PAIR[0][: samples.size])
+        assert set(samples.examples.labels.tolist()) == {-1}
+        data = torch.utils.data.TensorDataset(*PAIR)
+        assert samples_of(data, self.settings()).fingerprint == (
+            samples_of(PAIR, self.settings()).fingerprint
+        )
 
     def test_a_split_of_an_object(self) -> None:
         with pytest.raises(ab.InputError, match="split: expected none"):

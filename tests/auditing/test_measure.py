@@ -9,7 +9,8 @@ import torch
 import attribound as ab
 from attribound import metrics
 from attribound.attacks import PGD, AttributionAscent, OnlyIn
-from attribound.auditing.measure import Batch, failed, measure
+from attribound.auditing.batches import Batch
+from attribound.auditing.measure import failed, measure
 from attribound.auditing.rows import KEY, MAPS_SCHEMA, SCHEMA, untimed
 from attribound.basics.tensors import norm
 from auditing import cases

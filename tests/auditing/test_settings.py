@@ -251,6 +251,7 @@ class TestRoundTrip:
             device="cuda",
             protocol="strong",
             value_range="none",
+            table={"label": "y", "scale": {"a": 2.0}, "scaler": {"a": [1.0, 2.0]}},
         )
         usual = AuditSettings("m", "d")
         settings = set(usual.document()) - {"model", "data", "attributions", "balls", "methods"}

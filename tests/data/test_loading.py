@@ -53,9 +53,9 @@ def test_refuses_what_it_does_not_know(tmp_path) -> None:
         ab.InputError, match=f"^minst: expected one of {', '.join(NAMES)}, a folder"
     ):
         load("minst")
-    (tmp_path / "x.csv").write_text("1,2")
-    with pytest.raises(ab.InputError, match=r"x.csv: .*, got a file of another kind"):
-        load(tmp_path / "x.csv")
+    (tmp_path / "x.xls").write_text("1,2")
+    with pytest.raises(ab.InputError, match=r"x.xls: .*, got a file of another kind"):
+        load(tmp_path / "x.xls")
 
 
 @pytest.mark.parametrize(

@@ -111,21 +111,27 @@ def test_a_folder_without_parts(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"a": [1.0]}, "expected a column of labels .*, got a; rename"),
+        ({"a": [1.0]}, "expected a column of labels .*, got a; name the column"),
         (features(label=[0, 1, None, 0, 1, 2]), "got 1 missing in column 'label'"),
-        (features(a=[1.0, None, None, 0, 1, 2]), "got 2 missing in column 'a'; remove"),
+        (
+            features(a=[1.0, None, None, 0, 1, 2]),
+            "got 2 missing in column 'a', the first in row 2; remove",
+        ),
         (features(label=[-1, *Y[1:]]), "expected labels from 0 to 2, got -1"),
         (features(label=ROWS[:, 0]), "expected one whole number per example as label, got float64"),
         (
-            features(a=["x"] * 6),
-            "expected numbers in every feature column, got string in column 'a'",
+            features(a=[b"x"] * 6),
+            "expected numbers or texts in every column, got binary in column 'a'; leave",
         ),
         (
             features(a=[[1.0]] * 5 + [[1.0, 2.0]]),
             "one length in column 'a', got lengths from 1 to 2",
         ),
         (features(a=[[1.0, 2.0]] * 5 + [[1.0, None]]), "got NaN or infinity in row 5"),
-        (features(a=ROWS[:, 0] * np.inf), "expected finite float32 features"),
+        (
+            features(a=ROWS[:, 0] * np.inf),
+            "expected finite numbers in column 'a', got -?inf in row 1",
+        ),
         ({"image": ["a.png"], "label": [0]}, "expected images as bytes of .*, got string; store"),
         ({"image": [{"bytes": None, "path": "a.png"}], "label": [0]}, "not their paths"),
         (

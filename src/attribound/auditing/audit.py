@@ -16,6 +16,7 @@ from typing import Any
 from rich.console import Console
 from torch import nn
 
+from attribound.auditing.batches import Batch
 from attribound.auditing.engines import Engine, LocalEngine, Work
 from attribound.auditing.given import (
     Data,
@@ -29,12 +30,13 @@ from attribound.auditing.given import (
     subject_of,
 )
 from attribound.auditing.manifest import Manifest
-from attribound.auditing.measure import Batch, MeasuredBatch, failed, measure
+from attribound.auditing.measure import MeasuredBatch, failed, measure
 from attribound.auditing.progress import Unseen, Watcher, preparing, shown
 from attribound.auditing.settings import AuditSettings
 from attribound.auditing.sources.weights import existing
 from attribound.auditing.store import Run
 from attribound.auditing.subject import Subject
+from attribound.auditing.tables import described, tabled
 from attribound.basics.errors import InputError, ModelError
 from attribound.basics.whole_files import sha256_of
 from attribound.bounding.calibrated.provenance import installed_version
@@ -57,7 +59,8 @@ def audit(
 
     Args:
         model: ``zoo:NAME``, ``MODULE:FACTORY``, a file, a module, or complete settings.
-        data: a name, a path, examples, or a pair ``(x, labels)`` of tensors.
+        data: a name, a path, examples, a tensor ``x`` alone, or ``x`` and labels as a pair or a
+            ``TensorDataset``.
         out: folder of the run; None for one that goes with the ``Run``.
         resume: go on with the run in ``out``, if it has the same settings, model and data.
         engine: where it is computed; by default in this process.
@@ -67,7 +70,7 @@ def audit(
             ``attacks={"pgd": ab.attacks.PGD()}``) or as texts (``"ig:steps=50"``); and by the
             name of a claim its method (``mean_value=ab.MeanValue(shells=8)``). Balls that are
             values are taken as they are: cubes of images without a range have none, unlike
-            those of texts.
+            those of texts; in tables those without a scale get the units of ``table``.
 
     The rows follow from settings, model and data alone, timings aside (and the number of
     threads, in the last digits). A sample that fails is recorded with its error. Killed at
@@ -82,6 +85,7 @@ def audit(
         samples = samples_of(data, whole)
         whole = ranged(whole, data, samples)
         module = own_copy(model) if isinstance(model, nn.Module) else None
+        whole = tabled(whole, module, samples.examples)
         whole, chosen = sharpened(whole, module, samples)
         subject = subject_of(whole, module)
         if chosen is not None:
@@ -161,6 +165,7 @@ def _manifest(subject: Subject, samples: Samples) -> Manifest:
             "classes": list(examples.classes),
             "shape": list(examples.shape),
             "examples": len(examples),
+            **described(examples, samples.indices),
         },
         versions=_versions(),
         samples=len(samples),

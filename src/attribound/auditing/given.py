@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import TensorDataset
 
 from attribound.attributions import Attribution, Classifier, choose_beta
-from attribound.auditing.measure import Batch
+from attribound.auditing.batches import Batch
 from attribound.auditing.settings import AuditSettings, complete, read_settings
 from attribound.auditing.sources import chosen, load_data
 from attribound.auditing.subject import Subject
@@ -21,7 +22,7 @@ from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.limits import MOST_VALUES
 from attribound.data import Examples
-from attribound.data.examples import InMemory, numbered_classes
+from attribound.data.examples import UNKNOWN, InMemory, numbered_classes
 from attribound.networks.kinks import find_kinks
 from attribound.values import Value
 from attribound.values.fields import settings as value_settings
@@ -33,7 +34,7 @@ GIVEN = "given:"
 _AT_ONCE = 256  # examples read together for a fingerprint
 
 Model = AuditSettings | str | nn.Module
-Data = str | Examples | tuple[Tensor, Tensor]
+Data = str | Examples | TensorDataset | Tensor | tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,8 @@ class Samples:
     def batch(self, number: int) -> Batch:
         """Batch ``number``, read now."""
         own = self.indices[number * self.size : (number + 1) * self.size]
-        return Batch(number, own, self.examples.read(own), self.examples.labels[own])
+        free = None if self.examples.free is None else self.examples.free[own]
+        return Batch(number, own, self.examples.read(own), self.examples.labels[own], free)
 
     @property
     def fingerprint(self) -> str:
@@ -173,7 +175,8 @@ def ranged(settings: AuditSettings, data: Data | None, samples: Samples) -> Audi
     Known is that of images from :mod:`attribound.data`, which are in [0, 1]; tensors of a
     program and rows of features may have any value.
     """
-    images = not isinstance(data, tuple) and len(samples.examples.shape) == 3
+    given = isinstance(data, (tuple, Tensor, TensorDataset))
+    images = not given and len(samples.examples.shape) == 3
     if settings.value_range != "data" or not images:
         return settings
     return replace(settings, balls=tuple(ball.ranged(0.0, 1.0) for ball in settings.balls))
@@ -218,7 +221,7 @@ def samples_of(data: Data | None, settings: AuditSettings) -> Samples:
     if data is None or isinstance(data, str):
         if settings.data.startswith(GIVEN):
             raise _not_given("data", "a name or a path", settings.data)
-        examples = load_data(settings.data, settings.split)
+        examples = load_data(settings.data, settings.split, layout=settings.table.layout)
     elif settings.split is not None:
         raise InputError(
             "split",
@@ -268,14 +271,21 @@ def _data_name(data: Data) -> str:
     return f"{GIVEN}{data.name if isinstance(data, Examples) else 'tensors'}"
 
 
-def _in_memory(data: tuple[Tensor, Tensor]) -> InMemory:
-    pair = isinstance(data, tuple) and len(data) == 2
-    if not pair or not all(isinstance(each, Tensor) for each in data):
+def _in_memory(data: object) -> InMemory:
+    """Tensors of a program as examples; ``x`` alone has no labels."""
+    if isinstance(data, Tensor):
+        data = (data, torch.full((len(data),), UNKNOWN))
+    if isinstance(data, TensorDataset):
+        data = data.tensors
+    given = data if isinstance(data, tuple) else ()
+    if len(given) != 2 or not all(isinstance(each, Tensor) for each in given):
+        got = f"a {type(data).__name__}" + (f" of {len(given)}" if given else "")
         raise InputError(
             "data",
-            expected="a name, a path, examples or a pair (x, labels) of tensors",
-            got=f"a {type(data).__name__}",
+            expected="a name, a path, examples, a tensor x, or x and labels as a pair or "
+            "TensorDataset",
+            got=got,
             remedy="give x of shape (batch, *features) and integer labels of shape (batch,)",
         )
-    x, labels = (each.detach().cpu() for each in data)
+    x, labels = (each.detach().cpu() for each in given)
     return InMemory("tensors", x, labels, numbered_classes("labels", labels))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import torch
-from torch import Tensor
 
 from attribound.attacks import Attack
 from attribound.attributions import fidelity
 from attribound.auditing.at_work import Say, Steps, expected
 from attribound.auditing.attacked import Found, Furthest, Prey, Transferred, attack_all
+from attribound.auditing.batches import Batch
 from attribound.auditing.bounded import (
     Fields,
     bound_records,
@@ -31,37 +30,12 @@ from attribound.balls import Ball
 from attribound.basics.errors import KinkError, ModelError
 from attribound.basics.tensors import angle_degrees, norm
 from attribound.bounding.method import Question
+from attribound.data.examples import UNKNOWN
 from attribound.networks.fingerprint import without_addresses
 from attribound.networks.inputs import check_inputs
 
 _POINTS = 3  # of a ball, at which a copy is compared with its network
 _LONGEST = 500  # characters of an error that are kept
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Samples that are computed together.
-
-    Attributes:
-        number: of the batch in its audit.
-        indices: of the samples in the data.
-        x: ``(batch, *features)``.
-        labels: ``(batch,)``.
-    """
-
-    number: int
-    indices: Tensor
-    x: Tensor
-    labels: Tensor
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def halves(self) -> Iterator[Batch]:
-        """Its first and its second half."""
-        middle = len(self) // 2
-        for rows in (slice(0, middle), slice(middle, None)):
-            yield Batch(self.number, self.indices[rows], self.x[rows], self.labels[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +129,8 @@ def _measured(
     prey = Prey(attribution, x, target, clean, top(settings, clean[0].numel()))
     own = None if yours is None else replace(prey, attribution=yours, clean=yours(x, target))
     common = _common(subject, name, batch, prey)
-    questions = [Question(attribution, x, ball, target, wanted=methods) for ball in settings.balls]
+    balls = [batch.held(ball, x) for ball in settings.balls]
+    questions = [Question(attribution, x, ball, target, wanted=methods) for ball in balls]
     # What needs no slopes is asked of the network that people run.
     of_values = (
         questions if yours is None else [replace(each, attribution=yours) for each in questions]
@@ -165,7 +140,7 @@ def _measured(
         prepared(asked, own_methods, lambda doing: steps.next(f"{name}, all balls, {doing}"))
     rows: list[Fields] = []
     maps: list[Fields] = []
-    for ball, question, of_value in zip(settings.balls, questions, of_values, strict=True):
+    for ball, question, of_value in zip(balls, questions, of_values, strict=True):
         say = partial(_in_ball, steps, f"{name}, {ball.name} {ball.epsilon:g}")
         bounds = bound_records(question, methods, say, of_value)
         attacks = subject.attacks(name, x, ball)
@@ -210,7 +185,7 @@ def _common(subject: Subject, name: str, batch: Batch, prey: Prey) -> list[Field
             "scores": prey.clean[0].numel(),
             "prediction": guess,
             "target": guess,
-            "correct": guess == label,
+            "correct": None if label == UNKNOWN else guess == label,
             "attribution_norm": length,
         }
         for guess, label, length in zip(

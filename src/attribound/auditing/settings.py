@@ -14,6 +14,7 @@ import torch
 from attribound.attacks import Attack
 from attribound.attributions import Attribution, IntegratedGradients
 from attribound.auditing.protocols import Protocol, Quick
+from attribound.auditing.tables import TableSettings
 from attribound.balls import Ball, L2Ball
 from attribound.basics.errors import InputError
 from attribound.bounding.guarantees import check_methods, method_of
@@ -62,6 +63,7 @@ class AuditSettings(Record):
         value_range: of cubes (linf) without low and high: ``data`` for 0 to 1 if the data are
             images, ``none`` for no limit. Only there do bounds use a range: in other balls they
             speak of the whole ball, and so do the attacks unless low and high are given.
+        table: of data with named columns: what they are, and the units of perturbations.
     """
 
     model: str
@@ -85,6 +87,7 @@ class AuditSettings(Record):
     device: str = "cpu"
     protocol: Protocol = field(default_factory=Quick)
     value_range: Literal["data", "none"] | None = None
+    table: TableSettings = field(default_factory=TableSettings)
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict themselves."""

@@ -11,6 +11,7 @@ from attribound.attacks import Attack, usual_k
 from attribound.attributions import Attribution, Classifier
 from attribound.auditing.settings import AuditSettings
 from attribound.auditing.sources import load_model
+from attribound.auditing.tables import scaled
 from attribound.balls import Ball
 from attribound.basics.errors import KinkError
 from attribound.networks import smooth
@@ -54,7 +55,7 @@ class Subject:
         details: dict[str, Any] | None = None,
     ) -> Subject:
         """Use a model that is there already; it is moved to the device and dtype of the audit."""
-        model = model.to(settings.device, settings.torch_dtype).eval()
+        model = scaled(settings.table, model).to(settings.device, settings.torch_dtype).eval()
         assert settings.smooth != "auto"  # chosen before
         audited = model if settings.smooth is None else smooth(model, settings.smooth).eval()
         # One classifier for all attributions, so that the model is probed once.

@@ -53,6 +53,26 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
     skip: Annotated[
         int | None, typer.Option(help="None of those that an audit with this limit takes.")
     ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Of a table: the column of the class, or none.")
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="The column that names the samples.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Columns that are no features.")] = None,
+    scaler: Annotated[
+        str | None,
+        typer.Option(help="For networks of standardised inputs: mean and deviation of this table."),
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Of radii in tables: std (default) or column.")
+    ] = None,
+    scale: Annotated[
+        list[str] | None, typer.Option(help="Units by column: age=0,income=500; 0 freezes.")
+    ] = None,
+    freeze: Annotated[
+        list[str] | None, typer.Option(help="Columns that can't change; categories can't anyway.")
+    ] = None,
     attribution: Annotated[
         list[str] | None,
         typer.Option(help=f"{listed(ATTRIBUTIONS)}, MODULE:CLASS; ig:steps=50. Several: again."),
@@ -140,6 +160,18 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         "seed": seed,
     }
     document |= {name: value for name, value in given.items() if value is not None}
+    table = {
+        "label": label,
+        "id": id_column,
+        "drop": texts.several(drop),
+        "scaler": scaler,
+        "unit": unit,
+        "scale": texts.units(scale),
+        "freeze": texts.several(freeze),
+    }
+    own = {name: value for name, value in table.items() if value is not None}
+    if own:
+        document["table"] = {**document.get("table", {}), **own}
     if settings:
         document = values.changed(document, settings)
     if not {"model", "data"} <= {*document}:

@@ -93,6 +93,25 @@ def several(texts: Sequence[str] | None) -> list[str] | None:
     return [each.strip() for part in split for each in part]
 
 
+def units(given: Sequence[str] | None) -> dict[str, float] | None:
+    """``age=0,income=500``, once or again, as a table."""
+    if given is None:
+        return None
+    found: dict[str, float] = {}
+    for part in (part for text in given for part in text.split(",")):
+        name, equals, number = part.rpartition("=")
+        try:
+            found[name.strip()] = float(number if equals else "")
+        except ValueError as error:
+            raise InputError(
+                "--scale",
+                expected="COLUMN=NUMBER with commas",
+                got=repr(part),
+                remedy="write e.g. age=0,income=500",
+            ) from error
+    return found
+
+
 def _radii(text: str) -> list[float]:
     try:
         return [float(each) for each in text.split(",")]

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, Subset
 
 from attribound.basics.errors import InputError, MemoryLimitError
+from attribound.data.columns import Columns
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _GIB = 2**30
 #: More than any data set has: row numbers or times taken for labels are far above.
 _MOST_CLASSES = 1_000_000
+#: The label of examples of which none is known, as of applicants of today.
+UNKNOWN = -1
 
 
 class Examples(Dataset[tuple[Tensor, int]], ABC):
@@ -26,8 +29,18 @@ class Examples(Dataset[tuple[Tensor, int]], ABC):
 
     Images are ``(channels, height, width)`` in [0, 1]; anything else is a row of
     features as it came. ``labels`` are all labels as one ``int64`` tensor, and
-    ``classes[label]`` is the name of a class.
+    ``classes[label]`` is the name of a class; all labels are ``UNKNOWN`` where there are none.
+
+    Attributes:
+        columns: what the features are called; None of images and bare numbers.
+        ids: a name for each example; None if they have none.
+        free: which features may change at all, ``(examples, *shape)``, e.g. no padding of a text;
+            None for all.
     """
+
+    columns: Columns | None = None
+    ids: tuple[str, ...] | None = None
+    free: Tensor | None = None
 
     def __init__(
         self, name: str, labels: Tensor, classes: Sequence[str], shape: Sequence[int]
@@ -45,7 +58,7 @@ class Examples(Dataset[tuple[Tensor, int]], ABC):
         self.classes = tuple(classes)
         self.shape = tuple(shape)
         outside = self.labels[(self.labels < 0) | (self.labels >= len(self.classes))]
-        if len(outside):
+        if len(outside) and not bool((self.labels == UNKNOWN).all()):
             raise InputError(
                 name,
                 expected=f"labels from 0 to {len(self.classes) - 1}",
@@ -76,6 +89,11 @@ class Examples(Dataset[tuple[Tensor, int]], ABC):
         """The same data set with only the examples at ``indices`` (or a mask), in that order."""
         chosen = copy.copy(self)
         chosen.labels = self.labels[indices]
+        if self.free is not None:
+            chosen.free = self.free[indices]
+        if self.ids is not None:
+            places = torch.arange(len(self.ids))[indices].tolist()
+            chosen.ids = tuple(self.ids[place] for place in places)
         return chosen
 
 
@@ -109,7 +127,7 @@ def numbered_classes(name: str, labels: Tensor) -> list[str]:
     Raises:
         InputError: the labels are so large that they cannot be numbers of classes.
     """
-    count = int(labels.max()) + 1 if len(labels) else 0
+    count = max(int(labels.max()) + 1, 0) if len(labels) else 0
     if count > _MOST_CLASSES:
         raise InputError(
             name,

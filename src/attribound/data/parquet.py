@@ -15,6 +15,7 @@ from attribound.basics.limits import refuse_inflation
 from attribound.data.examples import Examples, numbered_classes
 from attribound.data.images import Encoded, Images, common_frame, no_images
 from attribound.data.splits import Split, whole
+from attribound.data.tables import Cells, Layout, label_column, table_examples
 from attribound.data.values import array_examples, label_numbers
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 else:
     pa, pc, pq = map(Later, ("pyarrow", "pyarrow.compute", "pyarrow.parquet"))
 
-_LABELS = ("label", "labels", "target", "y", "class")
 _IMAGES = ("image", "img")
 _AT_ONCE = 64  # rows, which may share one large value: less than a file may grow
 _PARTS = {"train": ("train",), "test": ("test", "validation", "val")}
@@ -58,44 +58,77 @@ def parquet_files(path: Path, split: Split | None) -> list[Path]:
     )
 
 
-def read_parquet(name: str, files: Sequence[Path], size: int | None) -> Examples:
+def read_parquet(
+    name: str, files: Sequence[Path], size: int | None, layout: Layout | None = None
+) -> Examples:
     """The rows of ``files``, one after another.
 
-    Labels are in ``label`` (or ``labels``, ``target``, ``y``, ``class``): whole
-    numbers from 0, or texts, whose order numbers them. Images are in ``image``
-    (or ``img``), JPEG or PNG bytes, also as Hugging Face stores them; without such
-    a column every other column is a feature (a number) or a list of them.
+    Labels are in the column that the layout names, or ``label`` (``labels``, ``target``, ``y``,
+    ``class``): whole numbers from 0, or texts, whose order numbers them. Images are in ``image``
+    (or ``img``), JPEG or PNG bytes, also as Hugging Face stores them; without such a column every
+    other one is a feature (a number), a category (texts) or a list of features.
 
     Raises:
         InputError: a file is damaged, or the columns are something else.
     """
+    layout = layout or Layout()
     table = _table(name, files)
-    label = next((column for column in _LABELS if column in table.column_names), None)
-    if label is None:
-        raise InputError(
-            name,
-            expected=f"a column of labels ({', '.join(_LABELS)})",
-            got=", ".join(table.column_names),
-            remedy="rename the column that has the class",
-        )
+    label = label_column(name, table.column_names, layout)
+    _refuse_missing(name, table)
+    image = next((column for column in _IMAGES if column in table.column_names), None)
+    if image is not None and label is not None and not _is_list(table[image].type):
+        return _image_examples(name, table[image], *_labels(table, label), size)
+    if size is not None:
+        raise no_images(name)
+    if label is None or not any(_is_list(field.type) for field in table.schema):
+        made = table_examples(name, _cells(name, table, layout), layout)
+        if label is not None and (classes := _hugging_face_classes(table.schema.metadata, label)):
+            made.classes = tuple(classes)
+        return made
+    left = {label, layout.id, *layout.drop}
+    columns = [column for column in table.column_names if column not in left]
+    features = [_feature(name, column, table[column]) for column in columns]
+    values = np.concatenate([np.empty((len(table), 0), np.float32), *features], axis=1)
+    return array_examples(name, values, *_labels(table, label))
+
+
+def _refuse_missing(name: str, table: Any) -> None:
     for column in table.column_names:
         if missing := table[column].null_count:
+            row = table[column].is_null().to_pylist().index(True) + 1
             raise InputError(
                 name,
                 expected="a value in every row",
-                got=f"{missing} missing in column {column!r}",
-                remedy="remove or fill in these rows",
+                got=f"{missing} missing in column {column!r}, the first in row {row}",
+                remedy="remove or fill in these rows; nothing is filled in for you",
             )
-    labels, classes = _labels(table, label)
-    image = next((column for column in _IMAGES if column in table.column_names), None)
-    if image is not None and not _is_list(table[image].type):
-        return _image_examples(name, table[image], labels, classes, size)
-    if size is not None:
-        raise no_images(name)
-    columns = [column for column in table.column_names if column != label]
-    features = [_feature(name, column, table[column]) for column in columns]
-    values = np.concatenate([np.empty((len(table), 0), np.float32), *features], axis=1)
-    return array_examples(name, values, labels, classes)
+
+
+def _cells(name: str, table: Any, layout: Layout) -> dict[str, Cells]:
+    """Columns as numbers or texts."""
+    found: dict[str, Cells] = {}
+    for column in table.column_names:
+        kind = table[column].type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            found[column] = table[column].to_pylist()
+        elif column in layout.drop:
+            found[column] = []
+        elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+            found[column] = np.asarray(table[column].to_numpy())
+        else:
+            raise _no_number(name, column, kind)
+    return found
+
+
+def _no_number(name: str, column: str, kind: Any) -> InputError:
+    return InputError(
+        name,
+        expected="numbers or texts in every column",
+        got=f"{kind} in column {column!r}",
+        remedy="leave the column out (--drop), or store it as numbers",
+    )
 
 
 def _table(name: str, files: Sequence[Path]) -> Any:
@@ -211,11 +244,6 @@ def _feature(name: str, column: str, values: Any) -> np.ndarray[Any, Any]:
             )
         flat, kind = values.combine_chunks().flatten(), kind.value_type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise InputError(
-            name,
-            expected="numbers in every feature column",
-            got=f"{values.type} in column {column!r}",
-            remedy="drop the column, or encode it as numbers",
-        )
+        raise _no_number(name, column, values.type)
     array: np.ndarray[Any, Any] = np.asarray(flat.to_numpy(zero_copy_only=False), np.float32)
     return array.reshape(rows, -1) if rows else np.empty((0, 1), np.float32)

@@ -9,18 +9,22 @@ from torch import Tensor
 
 from attribound import data
 from attribound.basics.errors import InputError
-from attribound.data import Examples, Split
+from attribound.data import Examples, Layout, Split
 
 
 def load_data(
-    spec: str, split: str | None = None, limit: int | None = None, seed: int = 0
+    spec: str,
+    split: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    layout: Layout | None = None,
 ) -> Examples:
     """The data set of that name or path (see ``attribound.data.load``), or ``limit`` of it.
 
     Which examples a ``limit`` takes is said by :func:`chosen`. Names of classes are passed
     on as they are, whatever characters they have.
     """
-    examples = data.load(spec, cast("Split | None", split))
+    examples = data.load(spec, cast("Split | None", split), layout=layout)
     return examples if limit is None else examples.select(chosen(len(examples), limit, seed))
 
 

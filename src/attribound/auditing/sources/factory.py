@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from pathlib import Path
@@ -59,6 +60,27 @@ def load_factory(spec: str, weights: str | None) -> LoadedModel:
     path = Path(weights).expanduser()
     notes = load_weights(model, path)
     return loaded(model, name, {**details, **file_details(path)}, notes)
+
+
+def with_features(spec: str, features: int) -> str:
+    """``spec`` with the number of features among its settings, if its factory asks for that.
+
+    A factory asks by a parameter ``features``. What else is written as it was.
+    """
+    match = _SPEC.fullmatch(spec)
+    if match is None:
+        return spec
+    module, attribute, text = match.groups()
+    settings = _settings(text)
+    with current_directory_first():
+        factory = _find(module, attribute)
+    try:
+        asked = "features" in inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # some callables have no signature
+        return spec
+    if not asked or "features" in settings:
+        return spec
+    return f"{module}:{attribute}?{json.dumps({**settings, 'features': features})}"
 
 
 def _settings(text: str | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
@@ -11,7 +11,7 @@ from rich.progress import track
 from torch import Tensor
 
 from attribound.attributions import Attribution, Grouped
-from attribound.balls import Ball, Enclosure, enclosure
+from attribound.balls import Ball, enclosure
 from attribound.basics.errors import InputError, MemoryLimitError, ModelError
 from attribound.basics.tensors import round_up
 from attribound.bounding.certified.deviation import deviations
@@ -21,7 +21,9 @@ from attribound.bounding.certified.network import Network, unroll
 from attribound.bounding.certified.path import paths
 from attribound.bounding.certified.rectified import Rectified
 from attribound.bounding.certified.relu.bound import Spending, rectified_bound
+from attribound.bounding.certified.relu.region import regions
 from attribound.bounding.certified.sums import of_sums
+from attribound.bounding.certified.units import in_units
 from attribound.bounding.first_order import FirstOrder
 from attribound.bounding.method import Method, Question
 from attribound.bounding.restate import Reservations, restate
@@ -169,8 +171,7 @@ def certify(
         attribution: Saliency, InputXGradient or IntegratedGradients of a network of
             affine layers, softplus, tanh and sigmoid; others are refused.
         x: inputs ``(batch, *features)``.
-        ball: any p-norm; a value range is not made use of, nor units of features: the
-            certificate is of the plain ball around it.
+        ball: any p-norm, in any units; a value range is not made use of.
         target: one label per example.
         method: limits.
         opened: the network, if it was unrolled already.
@@ -182,9 +183,12 @@ def certify(
     around = enclosure(ball, x)
     taylor, interval = [], []
     with torch.no_grad():
-        rows = [*zip(examples, target.tolist(), _plain(around, len(x)), strict=True)]
-        for path, label, size in track(rows, "certifying", disable=not method.progress):
-            both = deviations(network, path, label, size, method.widest)
+        every = [replace(each, epsilon=around.epsilon) for each in regions(ball, x)]
+        rows = [*zip(examples, target.tolist(), every, strict=True)]
+        for path, label, region in track(rows, "certifying", disable=not method.progress):
+            opened, counted, plain = in_units(network, path, region)
+            size = plain.epsilon * float(plain.scale.max()), plain.p
+            both = deviations(opened, counted, label, size, method.widest)
             taylor.append(both[0])
             interval.append(both[1])
     bounds = (torch.tensor(values, dtype=torch.float64) for values in (taylor, interval))
@@ -192,21 +196,12 @@ def certify(
     finite = (values.nan_to_num(nan=math.inf, posinf=math.inf) for values in bounds)
     by_taylor, by_interval = (round_up(values, x) for values in finite)
     first = (by_taylor <= by_interval).tolist()
-    where = "" if around.scale is None else ", in the plain ball around it"
     return Proved(
         torch.minimum(by_taylor, by_interval),
-        tuple(f"{TAYLOR if better else INTERVAL}{where}" for better in first),
+        tuple(TAYLOR if better else INTERVAL for better in first),
         by_taylor,
         by_interval,
     )
-
-
-def _plain(around: Enclosure, count: int) -> list[tuple[float, float]]:
-    """Radius and order of the plain ball around a scaled one, for each example."""
-    if around.scale is None:
-        return [(around.epsilon, around.p)] * count
-    widest = around.scale.double().flatten(1).amax(1) * around.epsilon * (1 + 1e-12)
-    return [(radius, around.p) for radius in widest.tolist()]
 
 
 def check_memory(network: Network, x: Tensor, limit: int) -> None:

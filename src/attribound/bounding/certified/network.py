@@ -11,9 +11,12 @@ from attribound.basics.errors import ModelError
 from attribound.basics.rounding import LONGEST
 from attribound.bounding.certified.activation import SmoothActivation
 from attribound.bounding.certified.rectified import Rectified, Rectifier
-from attribound.networks.affine import Stage
+from attribound.networks.affine import Scale, Stage
 from attribound.networks.smooth import SoftReLU
 from attribound.networks.unroll import AFFINE, Activations, UnusableError, unrolled
+
+#: Roundings: of an input in its units, of the product with them.
+_OF_UNITS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,14 @@ class Network:
             linear = activation.rate * z > activation.threshold
             x = torch.where(linear, z, activation.derivative(0, z))
         return self.stages[-1].value(x)
+
+    def in_units(self, units: Tensor) -> Network:
+        """The same network of inputs that are counted in ``units (1, d)``."""
+        first, *others = self.stages
+        shape = first.shapes[0]
+        factor = Scale(units.reshape(1, *shape), terms=_OF_UNITS)
+        stage = Stage((factor, *first.maps), (shape, *first.shapes))
+        return Network((stage, *others), self.activations)
 
 
 def unroll(model: object, shape: tuple[int, ...]) -> Network | Rectified:

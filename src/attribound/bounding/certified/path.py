@@ -22,6 +22,9 @@ class GradientPath:
     Flat ``(1, d)`` in float64, of which x, base, nodes and weights are exact; no
     displacement means the factor one. When x moves by delta, the points move by
     ``nodes[k] delta`` and the displacement by delta.
+
+    Attributes:
+        factor: the displacement where it is given, in units of its own; a few roundings off.
     """
 
     x: Tensor
@@ -29,10 +32,13 @@ class GradientPath:
     nodes: tuple[float, ...]
     weights: tuple[float, ...]
     multiplied: bool
+    factor: Tensor | None = None
 
     @property
     def displacement(self) -> Tensor:
         """X - base, or ones; rounded once."""
+        if self.factor is not None:
+            return self.factor
         return self.x - self.base if self.multiplied else torch.ones_like(self.x)
 
     @property
@@ -44,6 +50,16 @@ class GradientPath:
         """Node, weight and point, one after the other."""
         for node, weight in zip(self.nodes, self.weights, strict=True):
             yield node, weight, self.base + node * (self.x - self.base)
+
+    def in_units(self, units: Tensor) -> GradientPath:
+        """The same attribution of inputs that are counted in ``units (1, d)`` above 0.
+
+        With w = x / units the gradient is units times as large and the displacement as much
+        smaller: their product, the attribution, is the same.
+        """
+        x, base = self.x / units, self.base / units
+        factor = self.displacement / units
+        return GradientPath(x, base, self.nodes, self.weights, self.multiplied, factor)
 
 
 def paths(attribution: Attribution, x: Tensor) -> Iterator[GradientPath]:

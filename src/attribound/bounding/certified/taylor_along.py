@@ -21,6 +21,7 @@ from attribound.bounding.certified.quadratic import Form
 from attribound.bounding.certified.relu.region import Region
 from attribound.bounding.certified.remainder import NeuronEnclosure, enclose
 from attribound.bounding.certified.taylor import remainders_along, sources
+from attribound.bounding.certified.units import in_units
 
 #: Features up to which the second order of all neurons is bounded jointly, by an eigenvalue problem
 #: a direction.
@@ -58,7 +59,8 @@ class SmoothDirections:
     def of(
         cls, network: Network, path: GradientPath, target: int, region: Region, widest: int
     ) -> SmoothDirections:
-        """Expand the network at the points of the path."""
+        """Expand the network at the points of the path, in the units of the region."""
+        network, path, region = in_units(network, path, region)
         radius = region.epsilon * float(region.scale.max()) * (1 + SLACK)
         made = []
         for node, weight, point in path.points():

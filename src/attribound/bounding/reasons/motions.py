@@ -146,7 +146,7 @@ def _certified(
     for path, label, region in rows:
         with torch.no_grad():
             made = SmoothDirections.of(network, path, label, region, method.widest)
-        yield made, (path.displacement * made.gradient)[0]
+        yield made, (made.path.displacement * made.gradient)[0]
 
 
 def _of_sums(
