@@ -39,6 +39,8 @@ DATA_LICENCES = {
     "fashion-mnist": "MIT, by Zalando SE",
     "cifar10": "none stated by its author, A. Krizhevsky",
     "flowers17": "none stated by its authors, M.-E. Nilsback and A. Zisserman",
+    "credit-german": "CC BY 4.0 (UCI, Statlog German Credit Data, H. Hofmann)",
+    "credit-taiwan": "CC BY 4.0 (UCI, Default of Credit Card Clients, I.-C. Yeh)",
     "imagenet": "for research without commercial use, by its terms of access",
 }
 

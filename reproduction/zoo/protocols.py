@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attribound as ab
 from attribound.attacks import IFIA, PGD, TopK
+from attribound.auditing.tables import Moments, TableSettings, ball_in_units
+from attribound.data import load
 from attribound.zoo import AttributionCheck, CardProtocol, PredictionCheck
 
 
@@ -13,10 +15,12 @@ def protocol_of(data: str) -> CardProtocol:
     Raises:
         InputError: there is none for it.
     """
+    if data in TABLES:
+        return _columns(data)
     if data not in PROTOCOLS:
         raise ab.InputError(
             "protocol",
-            expected=f"data among {', '.join(PROTOCOLS)}",
+            expected=f"data among {', '.join((*PROTOCOLS, *TABLES))}",
             got=repr(data),
             remedy="give a CardProtocol of your own",
         )
@@ -45,6 +49,31 @@ def _pixels(
         ),
     )
 
+
+def _columns(data: str) -> CardProtocol:
+    """Balls of 0.1 standard deviations of the training part, categories frozen; four reasons."""
+    train = load(data, "train")
+    assert train.columns is not None
+    moments = Moments.of(train)
+    cube, ball = (
+        ball_in_units(each, TableSettings(), train.columns, moments)
+        for each in (ab.LinfBall(0.1), ab.L2Ball(0.1))
+    )
+    mean = moments.mean.float()
+    return CardProtocol(
+        images=None,
+        predictions=PredictionCheck(images=1000, ball=cube, attack=PGD(steps=20, step_size=0.0125)),
+        attributions=AttributionCheck(
+            images=200,
+            attribution=ab.IntegratedGradients(steps=5, quadrature="midpoint", baseline=mean),
+            ball=ball,
+            attack=IFIA(TopK(4), steps=50, step_size=0.005),
+        ),
+    )
+
+
+#: Data of named columns.
+TABLES = ("credit-german", "credit-taiwan")
 
 #: By data set. Radii of the attack on predictions are those models are trained against;
 #: fewer images where one costs more.

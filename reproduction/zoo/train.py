@@ -35,7 +35,7 @@ ROOT = HERE.parents[1]
 #: Weights that the wheel does not have.
 MODELS = ROOT / "zoo" / "models"
 #: Data sets whose weights ship in the wheel.
-SHIPPED = ("fashion-mnist",)
+SHIPPED = ("fashion-mnist", "credit-german", "credit-taiwan")
 #: Attacked on all test images even where that takes long: what others are compared with.
 WHOLE = ("mnist/at", "mnist/ce")
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")

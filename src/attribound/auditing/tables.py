@@ -222,7 +222,7 @@ def in_units(
             torch.tensor(scaler.std, dtype=torch.float64),
         )
     )
-    balls = tuple(_in_units(ball, table, columns, moments) for ball in settings.balls)
+    balls = tuple(ball_in_units(ball, table, columns, moments) for ball in settings.balls)
     if table.baseline == "mean":
         attributions = tuple(_from_mean(each, moments.mean.float()) for each in attributions)
     return replace(settings, balls=balls, attributions=attributions)
@@ -233,7 +233,8 @@ def _freezing(ball: Ball) -> Ball:
     return replace(ball, scale=1.0) if isinstance(ball, LpBall) and ball.scale is None else ball
 
 
-def _in_units(ball: Ball, table: TableSettings, columns: Columns, moments: Moments) -> Ball:
+def ball_in_units(ball: Ball, table: TableSettings, columns: Columns, moments: Moments) -> Ball:
+    """``ball`` in the units of a table, unless it has units of its own; categories frozen."""
     if not isinstance(ball, LpBall) or ball.scale is not None:
         return ball
     size = len(columns.features)

@@ -9,6 +9,7 @@ import torch
 from attribound.basics.errors import InputError
 from attribound.data.archive import read_members
 from attribound.data.cifar import cifar_examples
+from attribound.data.credit import CREDIT, GERMAN, TAIWAN, credit_german, credit_taiwan
 from attribound.data.digits import digits
 from attribound.data.examples import Examples
 from attribound.data.folder import (
@@ -30,7 +31,7 @@ from attribound.data.sample import NAME as SAMPLE
 from attribound.data.sample import fashion_mnist_sample
 from attribound.data.splits import Split
 
-NAMES = ("digits", SAMPLE, *IDX_SETS, "cifar10", "flowers17", "imagenet")
+NAMES = ("digits", SAMPLE, *CREDIT, *IDX_SETS, "cifar10", "flowers17", "imagenet")
 
 _BATCHES = "cifar-10-batches-py"
 
@@ -49,7 +50,11 @@ def named(
         return digits(split)
     if name == SAMPLE:
         return fashion_mnist_sample(split)
+    if name == GERMAN:
+        return credit_german(split)
     folder = data_directory(root) / name
+    if name == TAIWAN:
+        return credit_taiwan(folder, split)
     if name == "cifar10":
         return _cifar10(folder, split, download)
     if name == "flowers17":

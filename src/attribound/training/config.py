@@ -9,6 +9,7 @@ from typing import Literal
 from attribound.balls import Ball, LinfBall
 from attribound.basics.errors import InputError
 from attribound.basics.numbers import check_count, check_least, check_positive
+from attribound.data import Layout
 from attribound.training.objective import TrainingObjective
 from attribound.training.objectives import CE
 from attribound.training.optimiser import Adam, Optimiser
@@ -27,6 +28,8 @@ class TrainingData(Record):
         held_out: examples taken away from training to measure progress on; drawn with ``seed``.
         seed: of both draws; not that of the run, so that runs can be compared.
         size: scale images from files to this many pixels.
+        label, id, drop: of a table, as of ``attribound.data.Layout``. Its columns are standardised
+            by the network, and radii count standard deviations, categories frozen.
         root: the data directory.
     """
 
@@ -37,6 +40,15 @@ class TrainingData(Record):
     seed: int = 0
     size: int | None = None
     root: str | None = None
+    label: str | None = None
+    id: str | None = None
+    drop: tuple[str, ...] = ()
+
+    @property
+    def layout(self) -> Layout | None:
+        """Which columns of a table are what; None if nothing is said."""
+        given = Layout(self.label, self.id, self.drop)
+        return None if given == Layout() else given
 
     def __post_init__(self) -> None:
         """Refuse counts that are none."""

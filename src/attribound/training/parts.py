@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
+from attribound.auditing.tables import Moments, TableSettings, ball_in_units
 from attribound.basics.errors import InputError
 from attribound.data import Examples, Split, load, split
-from attribound.training.config import TrainingData
+from attribound.training.config import TrainingConfig, TrainingData
 
 #: Examples whose values enter the fingerprint; the labels of all do.
 _FINGERPRINTED = 4096
@@ -43,7 +44,7 @@ def load_parts(data: TrainingData) -> DataParts:
         InputError: there is no such data, or there are fewer examples than asked for.
     """
     part: Split | None = "train" if data.part == "train" else None
-    whole = load(data.name, part, root=data.root, size=data.size)
+    whole = load(data.name, part, root=data.root, size=data.size, layout=data.layout)
     limit = len(whole) if data.limit is None else data.limit
     if data.held_out >= limit or limit > len(whole):
         raise InputError(
@@ -54,3 +55,20 @@ def load_parts(data: TrainingData) -> DataParts:
         )
     held_out, train = split(whole, (data.held_out, limit - data.held_out), data.seed)
     return DataParts(train, held_out)
+
+
+def in_units(config: TrainingConfig, train: Examples) -> TrainingConfig:
+    """``config`` of a training on a table: the network standardises, the ball has its units.
+
+    As in audits: radii count standard deviations of the training part, categories can't change. A
+    normalisation, a warm start or a scale of its own stays.
+    """
+    if train.columns is None:
+        return config
+    moments = Moments.of(train)
+    network = dict(config.network)
+    if config.warm_start is None:
+        own = {"mean": moments.mean.tolist(), "std": moments.std.tolist()}
+        network.setdefault("normalisation", own)
+    ball = ball_in_units(config.ball, TableSettings(), train.columns, moments)
+    return replace(config, network=network, ball=ball)

@@ -20,7 +20,7 @@ from attribound.training.config import TrainingConfig
 from attribound.training.directory import Directory, read_json, versions, write_json
 from attribound.training.loop import Loop, TrainingRun
 from attribound.training.network import FirstNetwork, check_fit, first_network
-from attribound.training.parts import DataParts, load_parts
+from attribound.training.parts import DataParts, in_units, load_parts
 from attribound.values import fingerprints, to_spec
 
 
@@ -89,7 +89,9 @@ def train(
     first = fabric.global_rank == 0
     with directory.locked() if first else nullcontext(), _threads(config.threads):
         # Refused before other processes are started, which would wait for this one.
-        parts, start = _prepared(config)
+        parts = load_parts(config.data)
+        config = in_units(config, parts.train)
+        start = _prepared(config, parts)
         if first:
             directory.claim(_document(fabric, config, parts, start), resume=resume)
         if not directory.summary.exists():
@@ -100,15 +102,14 @@ def train(
     return TrainingResult(models.load(directory.model), summary, fabric.global_rank)
 
 
-def _prepared(config: TrainingConfig) -> tuple[DataParts, FirstNetwork]:
-    """Data and network, which fit."""
-    parts = load_parts(config.data)
+def _prepared(config: TrainingConfig, parts: DataParts) -> FirstNetwork:
+    """The network, which fits the data."""
     shape, classes = parts.train.shape, len(parts.train.classes)
     start = first_network(config.network, config.warm_start, shape, classes, config.seed)
     x = parts.train.read(torch.arange(min(2, len(parts.train))))
     check_fit(start.model, x, classes)
     check_ball(config.ball, x)
-    return parts, start
+    return start
 
 
 def _train(fabric: Any, run: TrainingRun) -> None:
