@@ -40,7 +40,7 @@ def credit_taiwan(folder: Path, split: Split | None) -> InMemory:
     """30,000 clients of a bank in Taiwan, 23 columns; class 1 did not pay in the month after.
 
     Default of Credit Card Clients, I.-C. Yeh, 2009, https://doi.org/10.24432/C55S3H, CC BY 4.0,
-    from ``taiwan.csv``: the official sheet saved as CSV, or a copy with one-hot education and marriage.
+    from ``taiwan.csv``: the official sheet saved as CSV, or a copy with one-hot categories.
 
     Raises:
         InputError: the file is not there, or another.
