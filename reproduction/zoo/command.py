@@ -62,6 +62,13 @@ def measure(
         if write:
             place = zoo.find(f"{name}.json")
             assert place is not None  # it was read from there
+            if zoo.is_unpacked(place):
+                raise InputError(
+                    "--write",
+                    expected="a model with a card of its own",
+                    got=f"{name}, which is packed with others",
+                    remedy="train and pack them again: python -m reproduction.zoo pack",
+                )
             today = datetime.now(timezone.utc).date()
             zoo.write_card(replace(card, measured=now, date=today), place)
     if differs and not write:
@@ -97,6 +104,17 @@ def add(  # noqa: PLR0913, PLR0917 - options of a command
     card = add_model(run, name, place, cards=cards, protocol=protocol, replace=replace_it)
     typer.echo(zoo.markdown([card]))
     typer.echo(f"{place / name}.safetensors")
+
+
+@app.command()
+def pack(
+    folder: Annotated[Path, typer.Argument(help="A directory of a zoo: its models are packed.")],
+    to: Annotated[Path, typer.Argument(help="The archive, in a directory of a zoo.")],
+) -> None:
+    """Put all models of a directory, cards and weights, into one file: for small ones."""
+    cards = sorted(folder.glob("[!.]*/[!.]*.json"))
+    zoo.pack(folder, [f"{card.parent.name}/{card.stem}" for card in cards], to)
+    typer.echo(f"{len(cards)} models: {to}")
 
 
 def _cells(found: Remeasured) -> list[str]:

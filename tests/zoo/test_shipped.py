@@ -11,27 +11,34 @@ from attribound import data, models, zoo
 from attribound.basics.whole_files import sha256_of
 from attribound.metrics import clean_accuracy
 from attribound.zoo.naming import check_describes
+from attribound.zoo.packs import contents
 from attribound.zoo.places import PACKAGED
 from reproduction.zoo.measuring import FIRST
 
 #: Where the card lies says which models ship; others may be in a directory of the developer's.
 CARDS = sorted(file.relative_to(PACKAGED) for file in PACKAGED.rglob("*.json"))
-NAMES = [file.with_suffix("").as_posix() for file in CARDS]
+PACKED = [file.removesuffix(".json") for file in contents(PACKAGED) if file.endswith(".json")]
+NAMES = [file.with_suffix("").as_posix() for file in CARDS] + PACKED
 DEFAULT = Path("/usr/share/datasets/fashion-mnist")
 
 
 def weights_of(name: str) -> Path:
+    if name in PACKED:
+        return zoo.path(name)
     beside = PACKAGED / f"{name}.safetensors"
     kept = Path(__file__).resolve().parents[2] / "zoo" / "models" / f"{name}.safetensors"
     return beside if beside.is_file() else shared.needed(kept, "it is in the whole repository")
 
 
 def images_of(name: str):
-    if name == "digits":
+    if name in ("digits", "credit-german"):
         return data.arrays(data.load(name, "test"))
     if name == "fashion-mnist":
         shared.needed(DEFAULT, "install dataset-fashion-mnist")
         return data.arrays(data.load(name, "test", download=False))
+    if name == "credit-taiwan":
+        root = shared.shared("credit", "taiwan.csv").parents[1]
+        return data.arrays(data.load(name, "test", root=root))
     root = shared.shared(name).parent
     return data.arrays(data.load(name, "test", root=root, download=False))
 

@@ -3,6 +3,7 @@
 from attribound.zoo.catalogue import card, cards, load, names, path
 from attribound.zoo.leaderboard import markdown
 from attribound.zoo.naming import check_describes, check_name
+from attribound.zoo.packs import is_unpacked, pack
 from attribound.zoo.places import find, own_directory, shipped_directory
 from attribound.zoo.protocol import AttributionCheck, CardProtocol, PredictionCheck
 from attribound.zoo.record import Card, Licence, Measurement, WarmStart, Weights
@@ -22,10 +23,12 @@ __all__ = [
     "check_describes",
     "check_name",
     "find",
+    "is_unpacked",
     "load",
     "markdown",
     "names",
     "own_directory",
+    "pack",
     "parse_card",
     "path",
     "shipped_directory",

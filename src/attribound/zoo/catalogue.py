@@ -11,6 +11,7 @@ from attribound.basics.whole_files import sha256_of
 from attribound.models import config_from_json
 from attribound.models import load as load_network
 from attribound.zoo.naming import check_name, unknown
+from attribound.zoo.packs import contents
 from attribound.zoo.places import find, own_directory, places
 from attribound.zoo.record import Card
 from attribound.zoo.storage import read_card
@@ -23,6 +24,8 @@ def names() -> tuple[str, ...]:
         for place in places()
         for card in place.glob("[!.]*/[!.]*.json")
     }
+    packed = (file for place in places() for file in contents(place))
+    found |= {file.removesuffix(".json") for file in packed if file.endswith(".json")}
     return tuple(sorted(found))
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from attribound.zoo.packs import contents, unpacked
+
 PACKAGED = Path(__file__).parent / "models"
 
 
@@ -46,5 +48,10 @@ def own_directory() -> Path:
 
 
 def find(file: str) -> Path | None:
-    """The first place's ``file``; None if no place has it."""
-    return next((place / file for place in places() if (place / file).is_file()), None)
+    """The first place's ``file``, unpacked if it is in an archive; None if no place has it."""
+    for place in places():
+        if (place / file).is_file():
+            return place / file
+        if archive := contents(place).get(file):
+            return unpacked(archive, file)
+    return None

@@ -12,11 +12,13 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+import shared
 from attribound import InputError, zoo
 from attribound.basics import read_toml
 from attribound.cli.app import app
 from attribound.models import config_from_json
 from attribound.training import TrainingConfig
+from attribound.training.parts import in_units, load_parts
 from attribound.values import from_spec
 from attribound.zoo import places
 from reproduction.zoo import command
@@ -54,6 +56,9 @@ def test_every_recipe_but_those_awaited_has_its_model() -> None:
 def test_the_shipped_model_was_made_by_its_recipe(name) -> None:
     made = from_spec(zoo.card(name).training["settings"], TrainingConfig)
     recipe = config_of(RECIPES[name])
+    if name.startswith("credit-"):  # what the table says is written out
+        root = str(shared.shared("credit").parent)
+        recipe = in_units(recipe, load_parts(replace(recipe.data, root=root)).train)
     assert replace(made, warm_start=None) == replace(recipe, warm_start=None)
     start, needs = made.warm_start, recipe.warm_start
     assert (start and start.label) == (needs and needs.file)
