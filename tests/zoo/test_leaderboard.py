@@ -64,7 +64,7 @@ def test_cells_show_shares_and_correlations(cards) -> None:
 def test_markdown_has_a_table_for_each_data_set(cards) -> None:
     text = markdown(cards)
     assert text.count("### ") == 2
-    own = "digits/at, digits/ce: Clean: 40 test images. PGD-3, linf 0.1: 40 images. Attributions"
+    own = "digits/at, digits/ce: Clean: 40 test examples. PGD-3, linf 0.1: 40 of them. Attributions"
     assert f"### digits\n\n{own}" in text
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in lines}) == 1
@@ -74,7 +74,7 @@ def test_markdown_has_a_table_for_each_data_set(cards) -> None:
 def test_the_sentence_says_what_was_measured(cards) -> None:
     assert how(cards[0]).endswith(
         "Attributions (`ig:steps=5,quadrature=midpoint`) under IFIA top-8 with 3 steps, linf 0.05: "
-        "the first 5 images classified correctly."
+        "the first 5 examples classified correctly."
     )
     assert how(cards[2]).endswith("40 images.")
 

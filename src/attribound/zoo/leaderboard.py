@@ -133,15 +133,15 @@ def how(card: Card) -> str:
     measured, protocol = card.measured, card.measured.protocol
     one, other = protocol.predictions, protocol.attributions
     text = (
-        f"Clean: {measured.clean.n:,} test images. PGD-{one.attack.steps}, {one.ball.name} "
-        f"{one.ball.epsilon:.3g}: {measured.attacked.n:,} images."
+        f"Clean: {measured.clean.n:,} test examples. PGD-{one.attack.steps}, {one.ball.name} "
+        f"{one.ball.epsilon:.3g}: {measured.attacked.n:,} of them."
     )
     if measured.similarity is None:
         return text
     return (
         f"{text} Attributions (`{other.attribution.name}`) under IFIA top-{other.k} with "
         f"{other.attack.steps} steps, {other.ball.name} {other.ball.epsilon:.3g}: the first "
-        f"{measured.similarity.n} images classified correctly."
+        f"{measured.similarity.n} examples classified correctly."
     )
 
 
