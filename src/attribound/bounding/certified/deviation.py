@@ -7,18 +7,18 @@ moves by D (A delta + R(delta) - R(0)) + delta (g + A delta + R(delta)).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from attribound.basics.rounding import SLACK, TINY, up
-from attribound.bounding.certified.composites import Composites
-from attribound.bounding.certified.expansion import dual_order, expand, row_norms
+from attribound.bounding.certified.expanding import Expanded, expansions
+from attribound.bounding.certified.expansion import dual_order, row_norms
 from attribound.bounding.certified.network import Network
 from attribound.bounding.certified.path import GradientPath
 from attribound.bounding.certified.quadratic import Form
-from attribound.bounding.certified.remainder import enclose
 from attribound.bounding.certified.taylor import TaylorRemainder, componentwise, remainder
 
 _ROUNDS = 3
@@ -54,7 +54,15 @@ def deviations(
 ) -> tuple[float, float]:
     """Upper values of the deviation: by the Taylor model, and by interval propagation."""
     epsilon, p = ball
-    mean = average(network, path, target, ball, widest)
+    return of_expansions(path, expansions(network, path, target, epsilon, p, widest), ball)
+
+
+def of_expansions(
+    path: GradientPath, made: Sequence[Expanded], ball: tuple[float, float]
+) -> tuple[float, float]:
+    """The same from expansions at the points of the path."""
+    epsilon, p = ball
+    mean = average(path, made, p)
     moved, moved_interval = _moving_factor(path, mean, ball) if path.multiplied else (0.0, 0.0)
     taylor = first_and_second_order(path, mean, epsilon, p) + moved
     shift = path.displacement.abs() * (mean.reach + mean.still_reach)
@@ -62,11 +70,8 @@ def deviations(
     return taylor * (1 + SLACK), interval * (1 + SLACK)
 
 
-def average(
-    network: Network, path: GradientPath, target: int, ball: tuple[float, float], widest: int
-) -> PathMean:
+def average(path: GradientPath, made: Sequence[Expanded], p: float) -> PathMean:
     """Sum what the points of the path give."""
-    epsilon, p = ball
     size = path.x.shape[1]
     weights = up(path.displacement.abs())
     zeros = torch.zeros_like(path.x)
@@ -81,26 +86,14 @@ def average(
         zeros,
         zeros,
     )
-    for node, weight, point in path.points():
-        part = _at(network, path, (node, target, epsilon, p, widest), point, weights)
-        total = _add(total, part, weight, node)
+    for (node, weight, _), own in zip(path.points(), made, strict=True):
+        total = _add(total, _at(path, own, p, weights), weight, node)
     return total
 
 
-def _at(
-    network: Network,
-    path: GradientPath,
-    settings: tuple[float, int, float, float, int],
-    point: Tensor,
-    weights: Tensor,
-) -> PathMean:
-    node, target, epsilon, p, widest = settings
-    expansion = expand(network, point, path.spread, target, p)
-    slopes = tuple(layer.slope for layer in expansion.layers)
-    radius = node * epsilon * (1 + SLACK)
-    inside = enclose(expansion, radius, Composites(network, slopes, widest))
-    still = enclose(expansion, 0.0, Composites(network, slopes, 0))
-    component = componentwise(expansion, inside) if path.multiplied else torch.zeros_like(point)
+def _at(path: GradientPath, made: Expanded, p: float, weights: Tensor) -> PathMean:
+    expansion, inside, still = made
+    component = componentwise(expansion, inside) if path.multiplied else torch.zeros_like(path.x)
     return PathMean(
         expansion.gradient,
         expansion.gradient.abs(),

@@ -14,7 +14,8 @@ expansion (written for one neuron),
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -67,54 +68,81 @@ class NeuronEnclosure:
 
 def enclose(expansion: Expansion, radius: float, composites: Composites) -> NeuronEnclosure:
     """Enclose every neuron for perturbations of dual reach ``radius``; 0 for the point itself."""
-    forward = _forward(expansion, radius, composites)
-    backward, gradient_reach = _backward(expansion, radius, composites, forward)
-    return NeuronEnclosure(radius, tuple(forward), backward, gradient_reach)
+    (found,) = enclose_all([expansion], [radius], [composites])
+    return found
 
 
-def _forward(expansion: Expansion, radius: float, composites: Composites) -> list[Forward]:
-    stages, activations = expansion.network.stages, expansion.network.activations
-    result: list[Forward] = []
-    sources: list[Tensor] = []
-    chain = torch.zeros((), dtype=torch.float64)
-    for number, (layer, activation) in enumerate(zip(expansion.layers, activations, strict=True)):
-        remainder = layer.z_defect
-        linear = radius * (layer.jacobian_norm + layer.jacobian_error)
-        reach = linear + remainder
-        if result:
-            before, below = result[-1], expansion.layers[number - 1]
-            stage = stages[number].absolute()
-            slope = below.slope.abs()
-            crude = up(stage.linear(slope * before.remainder + before.value_rest))
-            chain = up(stage.linear(slope * chain + sources[-1]))
-            remainder = remainder + composites.forward(number, sources, crude, chain)
-            moved = before.curvature.chord * before.reach + before.value_error
-            reach = torch.minimum(linear + remainder, stage.linear(moved) + layer.z_defect)
-        result.append(_enclose_layer(layer, activation, up(remainder), up(reach)))
-        sources.append(up(result[-1].value_rest + layer.slope.abs() * layer.z_defect))
-    return result
+def enclose_all(
+    expansions: Sequence[Expansion], radii: Sequence[float], composites: Sequence[Composites]
+) -> list[NeuronEnclosure]:
+    """The same for several expansions of one network: activations of all are bounded at once."""
+    found = []
+    every = zip(expansions, radii, composites, _forward(expansions, radii, composites), strict=True)
+    for expansion, radius, own, forward in every:
+        backward, gradient_reach = _backward(expansion, radius, own, forward)
+        found.append(NeuronEnclosure(radius, tuple(forward), backward, gradient_reach))
+    return found
 
 
-def _enclose_layer(
-    layer: Layer, activation: SmoothActivation, remainder: Tensor, reach: Tensor
-) -> Forward:
-    bounds = curvature(activation, layer.z, reach)
-    high = layer.z + reach + 1e-9 * (layer.z.abs() + reach)
-    slope_drift, bend_drift = activation.error(1, layer.z), activation.error(2, layer.z)
-    value_error = activation.error(0, layer.z) + activation.switch(0, high)
+def _forward(
+    expansions: Sequence[Expansion], radii: Sequence[float], composites: Sequence[Composites]
+) -> list[list[Forward]]:
+    network = expansions[0].network
+    results: list[list[Forward]] = [[] for _ in expansions]
+    sources: list[list[Tensor]] = [[] for _ in expansions]
+    chains = [torch.zeros((), dtype=torch.float64) for _ in expansions]
+    for number, activation in enumerate(network.activations):
+        stage = network.stages[number].absolute()
+        layers = [expansion.layers[number] for expansion in expansions]
+        widest: list[tuple[Tensor, Tensor]] = []
+        for i, layer in enumerate(layers):
+            remainder = layer.z_defect
+            linear = radii[i] * (layer.jacobian_norm + layer.jacobian_error)
+            reach = linear + remainder
+            if number:
+                before, below = results[i][-1], expansions[i].layers[number - 1]
+                slope = below.slope.abs()
+                crude = up(stage.linear(slope * before.remainder + before.value_rest))
+                chains[i] = up(stage.linear(slope * chains[i] + sources[i][-1]))
+                remainder = remainder + composites[i].forward(number, sources[i], crude, chains[i])
+                moved = before.curvature.chord * before.reach + before.value_error
+                reach = torch.minimum(linear + remainder, stage.linear(moved) + layer.z_defect)
+            widest.append((up(remainder), up(reach)))
+        for i, made in enumerate(_enclose_layers(layers, activation, widest)):
+            results[i].append(made)
+            sources[i].append(up(made.value_rest + layers[i].slope.abs() * layers[i].z_defect))
+    return results
+
+
+def _enclose_layers(
+    layers: Sequence[Layer], activation: SmoothActivation, widest: Sequence[tuple[Tensor, Tensor]]
+) -> Iterator[Forward]:
+    """One layer of several expansions, each with |r| and |z - z^|."""
+    z = torch.cat([layer.z for layer in layers])
+    reach = torch.cat([each for _, each in widest])
+    bounds = curvature(activation, z, reach)
+    high = z + reach + 1e-9 * (z.abs() + reach)
+    slope_drift, bend_drift = activation.error(1, z), activation.error(2, z)
+    value_error = activation.error(0, z) + activation.switch(0, high)
     slope_error = slope_drift + activation.switch(1, high)
-    return Forward(
-        remainder=remainder,
-        reach=reach,
-        curvature=bounds,
-        value_error=value_error,
-        slope_error=slope_error,
-        slope_drift=slope_drift,
-        bend_drift=bend_drift,
-        value_rest=up(bounds.bow * reach**2 + slope_drift * reach + value_error),
-        slope_rest=up(bounds.twist * reach**2 + bend_drift * reach + slope_error),
-        slope_reach=up(torch.minimum(bounds.turn * reach, bounds.swing) + slope_error),
-    )
+    value_rest = up(bounds.bow * reach**2 + slope_drift * reach + value_error)
+    slope_rest = up(bounds.twist * reach**2 + bend_drift * reach + slope_error)
+    slope_reach = up(torch.minimum(bounds.turn * reach, bounds.swing) + slope_error)
+    for i, (remainder, own) in enumerate(widest):
+        row = slice(i, i + 1)
+        constants = (getattr(bounds, each.name)[row] for each in fields(bounds))
+        yield Forward(
+            remainder=remainder,
+            reach=own,
+            curvature=Curvature(*constants),
+            value_error=value_error[row],
+            slope_error=slope_error[row],
+            slope_drift=slope_drift[row],
+            bend_drift=bend_drift[row],
+            value_rest=value_rest[row],
+            slope_rest=slope_rest[row],
+            slope_reach=slope_reach[row],
+        )
 
 
 def _backward(

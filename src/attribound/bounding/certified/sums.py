@@ -19,7 +19,7 @@ def of_sums(question: Question, grouped: Grouped, method: Method) -> Bound:
     inner = replace(question, attribution=grouped.base, made={}, seconds={})
     made = inner.bound(method)
     scores = grouped.base.revalue(question.x, question.target)
-    factor = _factor(grouped, scores)
+    factor = stretch_above(grouped, scores)
     value = made.euclidean * factor
     length = norm(grouped.summed(scores))
     cosine, degrees = cosine_and_degrees(value, length)
@@ -39,7 +39,7 @@ def of_sums(question: Question, grouped: Grouped, method: Method) -> Bound:
     )
 
 
-def _factor(grouped: Grouped, scores: Tensor) -> float:
+def stretch_above(grouped: Grouped, scores: Tensor) -> float:
     """The root, from above also after the product with it; one stays one."""
     stretch = grouped.stretch(scores)
     return stretch if stretch == 1 else stretch * (1 + max(SLACK, 4 * _unit(scores)))

@@ -6,6 +6,7 @@ weighted with ``|a . U_j|`` and ``|a . J_j|`` in place of the norms of these col
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,13 +14,14 @@ import torch
 from torch import Tensor
 
 from attribound.basics.rounding import SLACK, TINY, up
-from attribound.bounding.certified.composites import Composites
-from attribound.bounding.certified.expansion import Expansion, dual_order, expand, row_norms
+from attribound.bounding.certified.deviation import of_expansions
+from attribound.bounding.certified.expanding import expansions
+from attribound.bounding.certified.expansion import Expansion, dual_order, row_norms
 from attribound.bounding.certified.network import Network
 from attribound.bounding.certified.path import GradientPath
 from attribound.bounding.certified.quadratic import Form
 from attribound.bounding.certified.relu.region import Region
-from attribound.bounding.certified.remainder import NeuronEnclosure, enclose
+from attribound.bounding.certified.remainder import NeuronEnclosure
 from attribound.bounding.certified.taylor import remainders_along, sources
 from attribound.bounding.certified.units import in_units
 
@@ -62,15 +64,18 @@ class SmoothDirections:
         """Expand the network at the points of the path, in the units of the region."""
         network, path, region = in_units(network, path, region)
         radius = region.epsilon * float(region.scale.max()) * (1 + SLACK)
-        made = []
-        for node, weight, point in path.points():
-            expansion = expand(network, point, path.spread, target, region.p)
-            slopes = tuple(layer.slope for layer in expansion.layers)
-            reach = node * radius * (1 + SLACK)
-            inside = enclose(expansion, reach, Composites(network, slopes, widest))
-            still = enclose(expansion, 0.0, Composites(network, slopes, 0))
-            made.append(_At(weight, node, expansion, inside, still))
-        return cls(path, region, radius, tuple(made))
+        points = [*path.points()]
+        made = expansions(network, path, target, radius, region.p, widest)
+        pairs = zip(points, made, strict=True)
+        every = tuple(_At(weight, node, *own) for (node, weight, _), own in pairs)
+        return cls(path, region, radius, every)
+
+    @property
+    def whole(self) -> float:
+        """Upper value of the Euclidean norm of the change; infinite if it overflowed."""
+        made = [(at.expansion, at.inside, at.still) for at in self.points]
+        both = of_expansions(self.path, made, (self.radius, self.region.p))
+        return min(math.inf if math.isnan(each) else each for each in both)
 
     @property
     def gradient(self) -> Tensor:

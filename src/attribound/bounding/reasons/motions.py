@@ -21,6 +21,7 @@ from attribound.bounding.certified.relu.deviation import Effort, Moving
 from attribound.bounding.certified.relu.directions import Directions
 from attribound.bounding.certified.relu.region import regions
 from attribound.bounding.certified.relu.tree import Limits
+from attribound.bounding.certified.sums import stretch_above
 from attribound.bounding.certified.taylor_along import SmoothDirections
 from attribound.bounding.first_order import FirstOrder
 from attribound.bounding.mean_value import MeanValue
@@ -99,13 +100,21 @@ def _(method: Certified, question: Question, clean: Tensor) -> Iterator[Motion]:
     if isinstance(attribution, Grouped):
         yield from _of_sums(attribution, method, question, clean)
         return
-    wholes = question.bound(method).euclidean.tolist()
+    yield from _directed(method, question, clean)
+
+
+def _directed(method: Certified, question: Question, clean: Tensor) -> Iterator[Directed]:
+    """The motions of maps that are not summed."""
     for row, (ends, centre) in enumerate(_certified(method, question)):
         here = _flat(clean[row : row + 1])[0]
         eps = torch.finfo(clean.dtype).eps
         # As of the bound on the whole map: what is evaluated may differ from what is proved.
         noise = 4 * (here - centre).norm().item() + _ROUNDINGS * eps * here.norm().item()
-        yield Directed(wholes[row], len(here), _Noisy(ends, noise))
+        if isinstance(ends, SmoothDirections) and method not in question.made:
+            whole = ends.whole + noise  # from the same expansions
+        else:
+            whole = question.bound(method).euclidean[row].item()
+        yield Directed(whole, len(here), _Noisy(ends, noise))
 
 
 class _Noisy:
@@ -154,22 +163,20 @@ def _of_sums(
 ) -> Iterator[Motion]:
     """A direction of sums is one of the map: each score with the weight of its group."""
     scores = grouped.base.revalue(question.x, question.target)
-    wholes = question.bound(method).euclidean.tolist()
     inner = replace(question, attribution=grouped.base, made={}, seconds={})
+    stretch = stretch_above(grouped, scores)
     shape, size = clean.shape[1:], clean[0].numel()
 
-    def pulled(base: Motion) -> Directed:
-        assert isinstance(base, Directed)
-
+    def pulled(base: Directed) -> Directed:
         def ends(directions: Tensor) -> Ends:
             like = scores[:1].cpu().expand(len(directions), *scores.shape[1:])
             spread = grouped.spread(directions.view(-1, *shape), like)
             return base.ends(spread.flatten(1))
 
-        return Directed(0.0, size, ends)
+        return Directed(stretch * base.whole, size, ends)
 
-    for whole, base in zip(wholes, motions(method, inner, scores), strict=True):
-        yield replace(pulled(base), whole=whole)
+    for base in _directed(method, inner, scores):
+        yield pulled(base)
 
 
 def _flat(maps: Tensor) -> Tensor:
