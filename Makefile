@@ -7,7 +7,7 @@ FASHION := /usr/share/datasets/fashion-mnist
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format lint types layers bench peers bench-audits bench-bounds bench-exact bench-network bench-scaling fuzz zoo paper docs clean data
+.PHONY: help demo test test-slow check format lint types layers bench peers bench-audits bench-bounds bench-exact bench-network bench-reasons bench-scaling fuzz zoo paper docs clean data
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,10 @@ bench-scaling: $(VENV)/.dev ## products, time and memory against features, steps
 # Minutes, most of them for one image of SmallCNN.
 bench-exact: $(VENV)/.dev data ## exact integrated gradients of ReLU networks: regions, cost, claims
 	$(BIN)/python -u benchmarks/exact_ig.py --cnn | tee benchmarks/exact_ig.txt
+
+# An hour on one core.
+bench-reasons: $(VENV)/.dev data ## reasons of the credit networks: how many stay, under each claim
+	$(BIN)/python -u benchmarks/reasons.py | tee benchmarks/reasons.txt
 
 # Hours for everything; a case that is there is kept. AUDITS='--anew --protocols quick --images 16' for others.
 bench-audits: $(VENV)/.dev data ## whole audits, an earlier commit against this one

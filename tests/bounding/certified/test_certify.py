@@ -13,7 +13,15 @@ from torch import nn
 
 import attribound as ab
 import fashion
-from attribound.bounding.certified import INTERVAL, TAYLOR, Certified, certify, deviation, remainder
+from attribound.bounding.certified import (
+    INTERVAL,
+    TAYLOR,
+    Certified,
+    certify,
+    deviation,
+    expanding,
+    remainder,
+)
 from attribound.bounding.certified.certify import check_memory
 from attribound.bounding.certified.expansion import Expansion
 from attribound.bounding.certified.network import unroll
@@ -261,21 +269,21 @@ def test_defects_cover_a_forged_expansion(monkeypatch) -> None:
     """With margins for it, a gradient computed wrongly in the fifth digit is covered; else not."""
     net, x = network_and_input()
     attribution, ball = ab.Saliency(net), ab.L2Ball(1e-9)
-    honest = deviation.expand
+    honest = expanding.expand
 
     def forged(*args) -> Expansion:
         whole = honest(*args)
         return replace(whole, jacobian=0.9 * whole.jacobian)
 
     true = run(attribution, x, ball).value
-    monkeypatch.setattr(deviation, "expand", forged)
+    monkeypatch.setattr(expanding, "expand", forged)
     assert (run(attribution, x, ball).value < true).all()
 
     def admitted(*args) -> Expansion:
         whole = forged(*args)
         return replace(whole, jacobian_error=0.2 * whole.jacobian_norm)
 
-    monkeypatch.setattr(deviation, "expand", admitted)
+    monkeypatch.setattr(expanding, "expand", admitted)
     assert (run(attribution, x, ball).value >= true).all()
 
 
