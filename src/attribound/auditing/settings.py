@@ -40,6 +40,7 @@ class AuditSettings(Record):
         data: name or path.
         weights: file for the model.
         split: ``train`` or ``test``.
+        size: scale and crop images from files to this many pixels.
         limit: at most so many examples, chosen at random.
         skip: leave out as many as an audit with that limit takes, e.g. to calibrate on others.
         seed: of the choice of examples and of the attacks.
@@ -68,6 +69,7 @@ class AuditSettings(Record):
     data: str
     weights: str | None = None
     split: Literal["train", "test"] | None = None
+    size: int | None = None
     limit: int | None = None
     skip: int = 0
     seed: int = 0
@@ -88,6 +90,7 @@ class AuditSettings(Record):
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict themselves."""
+        _check("size", self.size, self.size is None or self.size >= 1, "1 or more", "or none")
         _check("limit", self.limit, self.limit is None or self.limit >= 1, "1 or more", "or none")
         _check("skip", self.skip, self.skip >= 0, "0 or more", "use the limit of another audit")
         _check("batch", self.batch, self.batch >= 1, "1 or more", "use e.g. 16")

@@ -13,14 +13,18 @@ from attribound.data import Examples, Split
 
 
 def load_data(
-    spec: str, split: str | None = None, limit: int | None = None, seed: int = 0
+    spec: str,
+    split: str | None = None,
+    size: int | None = None,
+    limit: int | None = None,
+    seed: int = 0,
 ) -> Examples:
     """The data set of that name or path (see ``attribound.data.load``), or ``limit`` of it.
 
     Which examples a ``limit`` takes is said by :func:`chosen`. Names of classes are passed
     on as they are, whatever characters they have.
     """
-    examples = data.load(spec, cast("Split | None", split))
+    examples = data.load(spec, cast("Split | None", split), size=size)
     return examples if limit is None else examples.select(chosen(len(examples), limit, seed))
 
 
