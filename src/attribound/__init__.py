@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from attribound.spectral import NormSolver, SpectralSolver
     from attribound.values import from_spec, register, to_spec, to_text
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Rooms are imported when a name of theirs is first used: the command line answers most
 #: questions without torch, bounds do without pyarrow. Type checkers see the imports above.
