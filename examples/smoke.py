@@ -14,7 +14,9 @@ import attribound as ab
 def main() -> None:
     """Bound, attack, audit and write a page, with nothing but what was installed."""
     home = Path(ab.__file__).parent
-    print(f"attribound {ab.__version__}, torch {torch.__version__}, Python {sys.version.split()[0]}")
+    print(
+        f"attribound {ab.__version__}, torch {torch.__version__}, Python {sys.version.split()[0]}"
+    )
     missing = [name for name in ab.zoo.names() if not ab.zoo.path(name).is_file()]
     print(f"{len(ab.zoo.names())} networks in the zoo, {len(missing)} without weights")
     outside = next(name for name in ab.zoo.names() if home not in ab.zoo.path(name).parents)

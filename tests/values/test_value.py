@@ -73,6 +73,16 @@ UNUSUAL: dict[str, Value] = {
         label="path",
     ),
     "smooth_grad": ab.SmoothGrad(samples=2, sigma=0.25, seed=3, label="smooth"),
+    "expected_gradients": ab.ExpectedGradients(
+        baselines=torch.tensor([[0.5], [0.25]]),
+        samples=2,
+        sigma=0.25,
+        seed=3,
+        multiply_by_inputs=False,
+        label="expected",
+    ),
+    "grad_cam": ab.GradCAM(layer="features.8", label="cam"),
+    "absolute": ab.Absolute(ab.IntegratedGradients(steps=3)),
     "function": ab.FunctionAttribution(score, label="squares"),
     "lp": ab.LpBall(0.25, 1.5, low=-math.inf, high=1.0, scale=2.0),
     "l2": ab.L2Ball(
