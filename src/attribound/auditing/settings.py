@@ -194,7 +194,7 @@ def complete(settings: AuditSettings) -> AuditSettings:
     if attacks is None:
         # Claims that need no slopes are made where attacks can't climb any; they bring their own.
         slopes = any(method.needs_slopes for method in by_claim.values())
-        attacks = protocol.attacks(settings.balls) if slopes else {}
+        attacks = usual_attacks(settings) if slopes else {}
     own = settings.own_attacks
     if own is None:
         # Without a copy, certificates alone can speak of a network with kinks.
@@ -210,6 +210,14 @@ def complete(settings: AuditSettings) -> AuditSettings:
         own_attacks=dict(sorted(own.items())),
         value_range=settings.value_range or protocol.value_range,
     )
+
+
+def usual_attacks(settings: AuditSettings) -> dict[str, Attack]:
+    """What the protocol attacks with where slopes can be climbed."""
+    made = settings.protocol.attacks(settings.balls)
+    if any(each.crosses_kinks for each in settings.attributions):
+        made = {**made, **settings.protocol.crossing_attacks()}
+    return made
 
 
 def _several(value: Any) -> tuple[Any, ...]:
