@@ -3,11 +3,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The exact versions that are tested exist for some Pythons only; make dist DIST_PIP= takes the newest.
+DIST_PIP ?= --constraint constraints.txt
 FASHION := /usr/share/datasets/fashion-mnist
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format lint types layers bench peers bench-audits bench-bounds bench-exact bench-network bench-reasons bench-scaling fuzz zoo paper docs clean data
+.PHONY: help demo test test-slow check format lint types layers bench peers bench-audits bench-bounds bench-exact bench-network bench-reasons bench-scaling fuzz zoo paper docs site dist clean data
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +108,21 @@ paper: $(VENV)/.dev data ## the paper's tables, figures and claims, from audits 
 docs: $(VENV)/.dev ## put the output of example and demo, claims and measurements into README and docs
 	$(BIN)/python docs/render.py
 	$(BIN)/python docs/screenshot.py runs/demo/report.html docs/images/report.png
+
+# Beside what make test installs, so that tests need none of it.
+site: $(VENV)/.demo ## the documentation as a folder that opens without a server: build/site/index.html
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[audit,demo,site]'
+	$(BIN)/python docs/site.py
+
+dist: ## wheel and sdist of attribound and attribound-zoo, installed into a new environment and tried
+	rm -rf dist build/dist
+	$(PYTHON) -m venv build/dist/tools
+	build/dist/tools/bin/pip install --quiet --constraint constraints.txt hatchling
+	build/dist/tools/bin/hatchling build --directory $(CURDIR)/dist
+	cd zoo && $(CURDIR)/build/dist/tools/bin/hatchling build --directory $(CURDIR)/dist
+	$(PYTHON) -m venv build/dist/new
+	build/dist/new/bin/pip install --quiet $(DIST_PIP) "$$(echo dist/attribound-*.whl)[audit]" dist/attribound_zoo-*.whl
+	cp examples/smoke.py build/dist/ && cd build/dist && new/bin/attribound --version && new/bin/python smoke.py
 
 clean: ## remove the virtual environment and all caches
 	rm -rf $(VENV) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

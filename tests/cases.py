@@ -128,6 +128,8 @@ ATTRIBUTIONS: dict[str, Callable[[nn.Module], ab.Attribution]] = {
     "ig_gauss": lambda m: ab.IntegratedGradients(m, 5, quadrature="gauss_legendre"),
     "ig_unmultiplied": lambda m: ab.IntegratedGradients(m, 3, multiply_by_inputs=False),
     "smooth_grad": lambda m: ab.SmoothGrad(m, samples=3, sigma=0.2),
+    "expected_gradients": lambda m: ab.ExpectedGradients(m, baselines=0.3, samples=3, sigma=0.1),
+    "absolute": lambda m: ab.Absolute(ab.Saliency(m)),
 }
 
 

@@ -28,7 +28,7 @@ from attribound.bounding.certified.rectified import Rectified
 from attribound.bounding.certified.relu.region import regions
 from claims.store import KEY, RESULTS, Stored
 from relu.intervals import interval_bound
-from relu.networks import NETWORKS, chosen, model_of, recognised
+from relu.networks import CERTIFIED, NETWORKS, chosen, model_of, network_of, recognised
 
 TABLE = "certificates.parquet"
 _NUMBERS = ("epsilon", "norm", "root", "value", "degrees", "attained", "attack", "intervals")
@@ -39,6 +39,8 @@ SCHEMA = pa.schema(
         ("ball", pa.string()),
         ("dtype", pa.string()),
         *((name, pa.float64()) for name in _NUMBERS),
+        ("stay", pa.float64()),  # of the TOP largest scores, proved; null if not asked
+        ("left", pa.float64()),  # of these, under the attacks
         ("exact", pa.bool_()),
         ("neurons", pa.int64()),
         ("nodes", pa.int64()),
@@ -54,6 +56,7 @@ ATTRIBUTIONS = {
 }
 METHOD = ab.Certified(nodes=150)
 ATTACKS = {"kinks": KinkSteps(64), "noise": RandomPerturbation(seed=733).repeat(16)}
+TOP = 4
 _INF = float("inf")
 #: Of MLPs, those that say most first.
 BALLS = tuple(
@@ -65,6 +68,10 @@ BALLS = tuple(
 )
 #: Of convolutional networks.
 SMALL = (ab.LpBall(0.01, 2.0), ab.LpBall(0.02, 2.0), ab.LpBall(0.005, _INF))
+#: Of convolutional networks of few neurons.
+TINY = tuple(
+    ab.LpBall(*each) for each in ((0.05, 2.0), (0.01, 2.0), (0.1, 2.0), (0.005, _INF), (0.01, _INF))
+)
 _MLPS = tuple(name for name, each in NETWORKS.items() if each.size == "mlp")
 _CNNS = tuple(name for name, each in NETWORKS.items() if each.size == "cnn")
 
@@ -94,11 +101,16 @@ def ranged(network: str, ball: ab.LpBall) -> ab.LpBall:
 def plan(mlp: int, cnn: int) -> Iterator[tuple[Cell, int]]:
     """Cells and examples, so ordered that the first ones already make a report.
 
-    Four examples of every MLP, saliency, then one of every convolutional network, then the other
-    attributions, and so on.
+    One example of every deeper MLP and tiny CNN, four of every MLP, saliency, then one of every
+    large convolutional network, then the other attributions, and so on.
     """
-    mlps, cnns = ([*_there(names)] for names in (_MLPS, _CNNS))
+    mlps, cnns, others = ([*_there(names)] for names in (_MLPS, _CNNS, tuple(CERTIFIED)))
     for number in range(max(mlp, cnn)):
+        if number < mlp:
+            for name, kind in itertools.product(others, ATTRIBUTIONS):
+                balls = BALLS if network_of(name).size == "deeper" else TINY
+                for ball in balls if kind == "saliency" else balls[:1]:
+                    yield Cell(name, kind, ranged(name, ball)), number
         for kind in ATTRIBUTIONS:
             own = range(4 * number, min(4 * number + 4, mlp))
             for name, ball, place in itertools.product(mlps, BALLS, own):
@@ -111,7 +123,7 @@ def plan(mlp: int, cnn: int) -> Iterator[tuple[Cell, int]]:
 
 
 def _there(names: tuple[str, ...]) -> Iterator[str]:
-    return (name for name in names if NETWORKS[name].missing is None)
+    return (name for name in names if network_of(name).missing is None)
 
 
 def measure(cell: Cell, place: int, seed: int = 0) -> pa.Table:
@@ -142,7 +154,15 @@ def _measured(cell: Cell, x: torch.Tensor, model: torch.nn.Module) -> dict[str, 
     if cell.attribution == "saliency":
         flat = x.flatten(1).double()
         plain = interval_bound(network, flat, int(bound.target), region)
+    stay = left = None
+    if network_of(cell.network).size != "cnn":
+        kept = ab.reasons(attribution, x, cell.ball, TOP, claim=METHOD, by="absolute", attack=False)
+        stay = kept.kept.item()
+        moved = [attribution(x + each.delta, bound.target) for each in attacked]
+        left = min(_left(attribution(x, bound.target), each) for each in moved)
     return {
+        "stay": stay,
+        "left": left,
         "norm": bound.attribution_norm.item(),
         "root": bound.gap.root.item(),
         "value": bound.euclidean.item(),
@@ -157,6 +177,12 @@ def _measured(cell: Cell, x: torch.Tensor, model: torch.nn.Module) -> dict[str, 
         "seconds": seconds,
         "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
+
+
+def _left(before: torch.Tensor, after: torch.Tensor) -> int:
+    """How many of the largest scores are still among them."""
+    first, now = (set(each.abs().flatten().topk(TOP).indices.tolist()) for each in (before, after))
+    return len(first & now)
 
 
 def stored(folder: Path = RESULTS) -> Stored:

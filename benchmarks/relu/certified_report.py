@@ -16,10 +16,11 @@ _ROWS = 20  # of a table
 _TITLE = """\
 Certificates of the networks themselves, medians: T / attack at the root and at the end (of
 examples that an attack moved), plain intervals / T, shares that are exact and below 30 degrees (T,
-attack), neurons that may switch, nodes, seconds of one core, the most memory of the process (MB)"""
+attack), of the top 4 scores those proved to stay / left by the attacks (means, where it was asked),
+neurons that may switch, nodes, seconds of one core, the most memory of the process (MB)"""
 _HEADER = (
     *("n", "root", "T", "intervals", "exact", "T<30", "attack<30"),
-    *("neurons", "nodes", "s", "MB"),
+    *("stay", "neurons", "nodes", "s", "MB"),
 )
 _NOTHING = 1e-4  # of the attribution: less than that has not moved
 
@@ -70,8 +71,13 @@ def _figures(own: Sequence[dict[str, Any]]) -> list[object]:
         f"{column('exact').mean():.0%}",
         f"{(column('degrees') < USEFUL).mean():.0%}",
         f"{(attack < sine * length).mean():.0%}",
+        "-" if np.isnan(column("stay")).all() else _means(column("stay"), column("left")),
         f"{np.median(column('neurons')):.0f}",
         f"{np.median(column('nodes')):.0f}",
         f"{np.median(column('seconds')):.2g}",
         f"{column('megabytes').max():.0f}",
     ]
+
+
+def _means(*columns: np.ndarray[Any, Any]) -> str:
+    return " / ".join(f"{np.nanmean(each):.1f}" for each in columns)

@@ -123,12 +123,27 @@ NETWORKS = {
         _standard(),
     )
 }
+#: Of which certificates alone are asked.
+CERTIFIED = {
+    each.name: each
+    for each in (
+        _fashion("mlp4-nat", "mlp4-nat-b20", "MLP 784-100-100-100-100-10", "deeper"),
+        _fashion("mlp4-at", "mlp4-at-b20", "MLP 784-100-100-100-100-10", "deeper"),
+        _fashion("tiny-nat", "tiny-nat-b20", "CNN of 6 and 12 channels", "tiny"),
+        _fashion("tiny-at", "tiny-at-b20", "CNN of 6 and 12 channels", "tiny"),
+    )
+}
+
+
+def network_of(name: str) -> Network:
+    """Of either kind."""
+    return NETWORKS.get(name) or CERTIFIED[name]
 
 
 @cache
 def model_of(name: str) -> nn.Module:
     """The network, without gradients of its parameters."""
-    return NETWORKS[name].make().requires_grad_(False)
+    return network_of(name).make().requires_grad_(False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +159,7 @@ class Chosen:
 @cache
 def chosen(name: str, seed: int) -> Chosen:
     """Of the test data of a network."""
-    x, y = NETWORKS[name].examples()
+    x, y = network_of(name).examples()
     with torch.no_grad():
         hits = torch.cat([model_of(name)(some).argmax(1) for some in x.split(_AT_ONCE)]) == y
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))

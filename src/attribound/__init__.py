@@ -8,11 +8,14 @@ from attribound.basics import rooms
 if TYPE_CHECKING:
     from attribound import attacks, data, metrics, models, zoo
     from attribound.attributions import (
+        Absolute,
         Attribution,
         AutogradAttribution,
         ChosenBeta,
         Classifier,
+        ExpectedGradients,
         FunctionAttribution,
+        GradCAM,
         Grouped,
         InputXGradient,
         IntegratedGradients,
@@ -63,14 +66,14 @@ if TYPE_CHECKING:
     from attribound.spectral import NormSolver, SpectralSolver
     from attribound.values import from_spec, register, to_spec, to_text
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Rooms are imported when a name of theirs is first used: the command line answers most
 #: questions without torch, bounds do without pyarrow. Type checkers see the imports above.
 _HOMES = {
-    "attributions": "Attribution AutogradAttribution ChosenBeta Classifier FunctionAttribution "
-    "Grouped InputXGradient IntegratedGradients Linearization ModelAttribution Saliency "
-    "SmoothGrad choose_beta fidelity from_captum",
+    "attributions": "Absolute Attribution AutogradAttribution ChosenBeta Classifier "
+    "ExpectedGradients FunctionAttribution GradCAM Grouped InputXGradient IntegratedGradients "
+    "Linearization ModelAttribution Saliency SmoothGrad choose_beta fidelity from_captum",
     "auditing": "LocalEngine RayEngine Run",
     "auditing.audit": "audit",
     "balls": "Ball Enclosure L2Ball LinfBall LpBall",
@@ -104,6 +107,7 @@ _WITH_VALUES = (
 rooms.announce(*(f"{__name__}.{each}" for each in _WITH_VALUES.split()))
 
 __all__ = [
+    "Absolute",
     "Adjusted",
     "Attacked",
     "AttriboundError",
@@ -119,9 +123,11 @@ __all__ = [
     "Claim",
     "Classifier",
     "Enclosure",
+    "ExpectedGradients",
     "Fidelity",
     "FirstOrder",
     "FunctionAttribution",
+    "GradCAM",
     "Grouped",
     "InputError",
     "InputXGradient",

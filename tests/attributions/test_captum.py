@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import captum.attr
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import attribound as ab
 import cases
 import laws
+from attribound.attributions.captum import _TRANSLATIONS
+from attribound.attributions.captum_names import REFUSED, VALUES
 from attribound.attributions.captum_values import CaptumValues
 
 NETWORK = pytest.mark.parametrize("network", cases.NETWORKS)
@@ -27,9 +30,14 @@ def single(network: str) -> tuple[nn.Module, Tensor, Tensor]:
 def test_saliency(network) -> None:
     model, x, target = single(network)
     theirs = captum.attr.Saliency(model)
-    expected = theirs.attribute(x, target, abs=False)
-    for ours in (ab.Saliency(model), ab.from_captum(theirs), ab.from_captum(theirs, abs=False)):
-        torch.testing.assert_close(ours(x, target), expected, **CLOSE)
+    for sign in (True, False):
+        expected = theirs.attribute(x, target, abs=sign)
+        own = ab.Absolute(ab.Saliency(model)) if sign else ab.Saliency(model)
+        for ours in (own, ab.from_captum(theirs, abs=sign)):
+            torch.testing.assert_close(ours(x, target), expected, **CLOSE)
+    torch.testing.assert_close(
+        ab.from_captum(theirs)(x, target), theirs.attribute(x, target), **CLOSE
+    )
 
 
 @NETWORK
@@ -115,9 +123,7 @@ def explainers() -> dict[str, object]:
         "captum.attr._core.layer.grad_cam.LayerGradCam": captum.attr.LayerGradCam(
             model, nn.Linear(2, 2)
         ),
-        "captum.attr._core.noise_tunnel.NoiseTunnel": captum.attr.NoiseTunnel(
-            captum.attr.Saliency(model)
-        ),
+        "captum.attr._core.kernel_shap.KernelShap": captum.attr.KernelShap(model),
         "torch.nn.modules.container.Sequential": model,
         "attribound.attributions.saliency.Saliency": ab.Saliency(model),
         "builtins.str": "IntegratedGradients",
@@ -134,12 +140,13 @@ def test_objects_without_a_counterpart_are_refused(name) -> None:
 @pytest.mark.parametrize(
     ("kind", "settings", "message"),
     [
-        ("Saliency", {"abs": True}, "abs=True; an absolute value has kinks"),
         ("Saliency", {"n_steps": 3}, "settings n_steps; not translated for Saliency"),
         ("InputXGradient", {"abs": False}, "settings abs; not translated for InputXGradient"),
         ("IntegratedGradients", {"method": "riemann_trapezoid"}, "got method='riemann_trapezoid'"),
         ("IntegratedGradients", {"method": "riemann_left"}, "got method='riemann_left'"),
-        ("IntegratedGradients", {"baselines": (0.0, 0.0)}, "a tuple of baselines"),
+        ("IntegratedGradients", {"baselines": (0.0, 0.0)}, "a tuple or a function as baselines"),
+        ("GradientShap", {"stdevs": (0.1,)}, "a tuple of stdevs"),
+        ("GradientShap", {"baselines": torch.zeros_like}, "a tuple or a function as baselines"),
         ("IntegratedGradients", {"target": 1, "abs": False}, "settings abs, target; not trans"),
     ],
 )
@@ -162,12 +169,12 @@ class TestValuesAlone:
     """Every other object of Captum is evaluated as it is, and never differentiated."""
 
     def explainer(self, name: str, network: nn.Module) -> object:
-        several = {"LayerGradCam", "GuidedGradCam"}
+        several = {"LayerIntegratedGradients", "GuidedGradCam"}
         made = getattr(captum.attr, name)
         return made(network, network[0]) if name in several else made(network)
 
     @pytest.mark.parametrize(
-        "name", ["GuidedBackprop", "Deconvolution", "LayerGradCam", "GuidedGradCam"]
+        "name", ["GuidedBackprop", "Deconvolution", "LayerIntegratedGradients", "GuidedGradCam"]
     )
     def test_they_are_those_of_captum(self, name: str) -> None:
         network, x = relu_images()
@@ -187,8 +194,8 @@ class TestValuesAlone:
 
     def test_it_is_described_by_its_settings(self) -> None:
         network, x = relu_images()
-        made = ab.from_captum(captum.attr.LayerGradCam(network, network[0]))
-        assert made.name == "LayerGradCam 0"
+        made = ab.from_captum(captum.attr.LayerConductance(network, network[0]), n_steps=4)
+        assert made.name == "LayerConductance 0"
         again = ab.from_spec(ab.to_spec(made), ab.Attribution).of(network)
         torch.testing.assert_close(again(x), made(x))
 
@@ -202,7 +209,9 @@ class TestValuesAlone:
 
     def test_what_is_random_is_refused(self) -> None:
         network, x = relu_images()
-        made = ab.from_captum(captum.attr.GradientShap(network), baselines=torch.zeros(3, 1, 4, 4))
+        made = CaptumValues(
+            network, method="GradientShap", options={"baselines": torch.zeros(3, 1, 4, 4)}
+        )
         with pytest.raises(ab.ModelError, match="same output for the same input"):
             made(x)
 
@@ -218,3 +227,100 @@ class TestValuesAlone:
         )
         with pytest.raises(ab.ModelError, match="some for each example, got tuple"):
             whole(x)
+
+
+class TestEveryClass:
+    """None of Captum's classes is forgotten: translated, evaluated, or refused with what to do."""
+
+    def classes(self) -> set[str]:
+        return {
+            name for name in captum.attr.__all__ if isinstance(getattr(captum.attr, name), type)
+        }
+
+    def test_each_is_in_one_list(self) -> None:
+        lists = [{*_TRANSLATIONS}, VALUES, {*REFUSED}]
+        assert self.classes() <= set.union(*map(set, lists))
+        assert sum(map(len, lists)) == len(set.union(*map(set, lists)))
+
+    @pytest.mark.parametrize("name", sorted(REFUSED))
+    def test_what_is_refused_says_what_to_do(self, name: str) -> None:
+        kind = type(name, (), {"__module__": "captum.attr"})
+        with pytest.raises(ab.ModelError, match=rf"captum\.attr\.{name}; .*(use|pass|explain) "):
+            ab.from_captum(kind())
+
+    @pytest.mark.filterwarnings("ignore:Setting (forward|backward)")
+    @pytest.mark.parametrize("name", sorted(VALUES))
+    def test_what_is_evaluated_gives_captums_values(self, name: str) -> None:
+        network, x = relu_images()
+        if "LRP" in name:  # it has no rule for nn.Flatten
+            network = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)).eval()
+            x = x[:, 0, 0]
+        made = getattr(captum.attr, name)
+        layered = name.startswith(("Layer", "Internal")) or name == "GuidedGradCam"
+        explainer = made(network, network[0]) if layered else made(network)
+        settings: dict[str, Any] = {}
+        if name.endswith("DeepLiftShap"):
+            settings["baselines"] = torch.zeros(2, 1, 4, 4)
+        if name == "Occlusion":
+            settings["sliding_window_shapes"] = (1, 2, 2)
+        if name == "ShapleyValues":
+            settings["feature_mask"] = torch.arange(16).view(1, 1, 4, 4) // 4
+        ours = ab.from_captum(explainer, **settings)(x, 1)
+        want = explainer.attribute(x.requires_grad_(), target=1, **settings).detach()
+        torch.testing.assert_close(ours, want)
+
+
+class TestDrawnOnce:
+    """What Captum draws anew is the same on average."""
+
+    def test_a_noise_tunnel_is_smooth_grad(self) -> None:
+        model, x = cases.tabular()
+        tunnel = captum.attr.NoiseTunnel(captum.attr.Saliency(model))
+        ours = ab.from_captum(tunnel, nt_samples=4000, stdevs=0.5, abs=False)
+        assert ab.to_spec(ours) == {"kind": "smooth_grad", "samples": 4000, "sigma": 0.5}
+        torch.manual_seed(0)
+        theirs = tunnel.attribute(x[:1], target=1, nt_samples=4000, stdevs=0.5, abs=False)
+        scale = ab.Saliency(model)(x[:1], 1).norm()
+        assert (ours(x[:1], 1) - theirs).norm() < 0.03 * scale
+        assert (ab.Saliency(model)(x[:1], 1) - theirs).norm() > 0.06 * scale
+
+    def test_gradient_shap_is_expected_gradients(self) -> None:
+        model, x = cases.tabular()
+        baselines = torch.rand(3, 7, generator=torch.Generator().manual_seed(1)).double() - 1
+        shap = captum.attr.GradientShap(model)
+        ours = ab.from_captum(shap, baselines=baselines, n_samples=4000, stdevs=0.1)
+        assert isinstance(ours, ab.ExpectedGradients)
+        torch.manual_seed(0)
+        np.random.seed(0)  # noqa: NPY002 - Captum draws from it
+        theirs = shap.attribute(x[:1], baselines, n_samples=4000, stdevs=0.1, target=1)
+        own = ours(x[:1], 1)
+        assert (own - theirs).norm() < 0.05 * theirs.norm()
+
+    def test_other_tunnels_are_refused(self) -> None:
+        model, _ = cases.tabular()
+        tunnel = captum.attr.NoiseTunnel(captum.attr.Saliency(model))
+        with pytest.raises(ab.ModelError, match=r"NoiseTunnel of absolute values; .*abs=False"):
+            ab.from_captum(tunnel)
+        with pytest.raises(ab.ModelError, match="nt_type='vargrad'; only smoothgrad"):
+            ab.from_captum(tunnel, nt_type="vargrad", abs=False)
+        other = captum.attr.NoiseTunnel(captum.attr.InputXGradient(model))
+        with pytest.raises(
+            ab.ModelError, match=r"NoiseTunnel of InputXGradient; .*attribound.Smoothed"
+        ):
+            ab.from_captum(other)
+
+
+class TestGradCam:
+    def test_it_is_captums(self) -> None:
+        model, x = cases.image()
+        theirs = captum.attr.LayerGradCam(model, model[2])
+        ours = ab.from_captum(theirs)
+        assert ab.to_spec(ours) == {"kind": "grad_cam", "layer": 2}
+        want = theirs.attribute(x, target=1).detach()
+        torch.testing.assert_close(ours(x, 1), want)
+
+    def test_cut_off_it_is_refused(self) -> None:
+        model, _ = cases.image()
+        cam = captum.attr.LayerGradCam(model, model[2])
+        with pytest.raises(ab.ModelError, match="relu_attributions=True; a map that is cut off"):
+            ab.from_captum(cam, relu_attributions=True)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import attribound as ab
@@ -165,6 +166,19 @@ class TestSamples:
     def test_a_split_of_an_object(self) -> None:
         with pytest.raises(ab.InputError, match="split: expected none"):
             samples_of(PAIR, self.settings(split="test"))
+        with pytest.raises(ab.InputError, match="size: expected none"):
+            samples_of(PAIR, self.settings(size=4))
+
+    def test_images_of_mixed_sizes(self, tmp_path) -> None:
+        for name, size in (("cats/a", (8, 6)), ("cats/b", (5, 9)), ("dogs/a", (8, 6))):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            Image.new("RGB", size).save(tmp_path / f"{name}.png")
+        mixed = {"data": str(tmp_path), "limit": None, "skip": 0}
+        with pytest.raises(ab.InputError, match=r"one size.*; add size=128, or --set size=128, to"):
+            samples_of(None, self.settings(**mixed))
+        assert samples_of(None, self.settings(**mixed, size=4)).batch(0).x.shape == (3, 3, 4, 4)
+        with pytest.raises(ab.InputError, match="size: expected 1 or more"):
+            self.settings(size=0)
 
     def test_none_are_left(self) -> None:
         with pytest.raises(ab.InputError, match=r"at least one example.*after skipping 9 of 5"):

@@ -432,7 +432,9 @@ def test_with_a_copy_the_network_itself_is_attacked_in_earnest() -> None:
     for row in found:
         by = {each["attack"]: each for each in row["attacks"]}
         own = [each for each in by.values() if each["subject"] == "yours"]
-        assert {each["attack"] for each in own} == {"through", "kinks", "noise", "transferred"}
+        assert {each["attack"] for each in own} == {
+            *("jumps", "through", "kinks", "noise", "transferred")
+        }
         assert row["yours"]["deviation"] == max(each["deviation"] for each in own)
         on_copy = [each for each in by.values() if each["subject"] == "copy"]
         assert row["strongest"]["deviation"] == max(each["deviation"] for each in on_copy)

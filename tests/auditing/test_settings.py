@@ -240,6 +240,7 @@ class TestRoundTrip:
         again = self.check(
             weights="w.safetensors",
             split="train",
+            size=8,
             limit=3,
             skip=4,
             seed=5,

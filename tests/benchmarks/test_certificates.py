@@ -21,18 +21,20 @@ from relu.networks import Chosen
 def network() -> nn.Sequential:
     torch.manual_seed(0)
     return nn.Sequential(
-        nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)
+        nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)
     ).eval()
 
 
 @pytest.fixture
 def one(monkeypatch):
     """One small network in place of those that are stored."""
-    net, x = network(), torch.rand(8, 4, generator=torch.Generator().manual_seed(1))
+    net, x = network(), torch.rand(8, 6, generator=torch.Generator().manual_seed(1))
     chosen = Chosen(torch.arange(8), x, torch.zeros(8, dtype=torch.long), 1.0)
     monkeypatch.setattr(certificates, "model_of", lambda name: net)
     monkeypatch.setattr(certificates, "chosen", lambda name, seed: chosen)
     monkeypatch.setattr(certificates, "recognised", lambda name: "digest")
+    mlp = certificates.NETWORKS["mlp-nat"]
+    monkeypatch.setattr(certificates, "network_of", lambda name: mlp)
     cells = [
         (certificates.Cell("tiny", kind, ab.LpBall(0.1, 2.0), dtype), place)
         for place in range(2)
@@ -52,6 +54,7 @@ def test_rows_are_stored_once_and_reported(one, tmp_path, capsys) -> None:
     for row in rows.to_pylist():
         assert max(row["attack"], row["attained"]) <= row["value"] <= row["root"] * 1.0001
         assert (row["intervals"] is None) == (row["attribution"] == "ig-10")
+        assert 0 <= row["stay"] <= row["left"] <= certificates.TOP
         assert row["intervals"] is None or row["intervals"] >= 0.999 * row["value"] - 1e-9
     told = certificates_report(rows)
     assert "Attacks that went further than a certificate: 0 of 4." in told
@@ -73,16 +76,18 @@ def test_the_plan_has_every_ball_and_keeps_images_in_their_range() -> None:
     assert len(cells) == len({(cell, place) for cell, place in cells})
     for cell, _ in cells:
         assert cell.ball.limited != cell.network.startswith("credit")
-        small = certificates.SMALL if cell.network.startswith("cnn") else certificates.BALLS
+        small = {"cnn": certificates.SMALL, "tiny": certificates.TINY}.get(
+            cell.network.partition("-")[0], certificates.BALLS
+        )
         assert replace(cell.ball, low=None, high=None) in small
 
 
 def test_intervals_hold_on_samples() -> None:
-    net, x = network().double(), torch.rand(1, 4).double()
+    net, x = network().double(), torch.rand(1, 6).double()
     ball = ab.LinfBall(0.1)
     (region,) = regions(ball, x)
-    bound = interval_bound(unroll(net, (4,)), x, 0, region)
-    many = x.expand(500, 4)
+    bound = interval_bound(unroll(net, (6,)), x, 0, region)
+    many = x.expand(500, 6)
     label = torch.zeros(500, dtype=torch.long)
     moved = ab.Saliency(net)(many + ball.sample(many, 0), label) - ab.Saliency(net)(x, label[:1])
     assert (moved.norm(dim=1) <= bound).all()

@@ -75,7 +75,13 @@ class TestOutput:
         assert "certified" in result.stdout
         found = Run.open(out)
         assert {*found.bounds()["subject"].to_pylist()} == {"yours"}
-        assert {*found.attacks()["attack"].to_pylist()} == {"pgd", "kinks", "noise", "through"}
+        assert {*found.attacks()["attack"].to_pylist()} == {
+            "pgd",
+            "jumps",
+            "kinks",
+            "noise",
+            "through",
+        }
         refused = run(*first, "--attack=ascent", f"--out={tmp_path / 'no'}")
         assert refused.exit_code == 2
         assert "--smooth auto" in refused.stderr

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from attribound.basics.errors import InputError
 from attribound.training.config import TrainingData
@@ -40,3 +43,15 @@ def test_the_fingerprint_sees_a_pixel_and_a_label(tmp_path) -> None:
 def test_more_than_there_is_is_refused(data) -> None:
     with pytest.raises(InputError, match="data: expected limit up to 1438"):
         load_parts(data)
+
+
+def test_a_folder_of_images_says_which_settings_it_needs(tmp_path) -> None:
+    for name, size in (("cats/a", (8, 6)), ("cats/b", (5, 9)), ("dogs/a", (8, 6))):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", size).save(tmp_path / f"{name}.png")
+    data = TrainingData(str(tmp_path), held_out=1)
+    with pytest.raises(InputError, match=r"without parts; .* or --set data\.part=whole: held_out"):
+        load_parts(data)
+    with pytest.raises(InputError, match=r"one size.*; add .* or --set data\.size=128, to scale"):
+        load_parts(replace(data, part="whole"))
+    assert len(load_parts(replace(data, part="whole", size=4)).train) == 2

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +13,11 @@ from attribound import zoo
 from attribound.basics.errors import InputError
 from attribound.models import build
 from attribound.zoo import places
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +124,24 @@ def test_places_in_order(root, monkeypatch, tmp_path) -> None:
     package.mkdir(parents=True)
     (tmp_path / "checkout/pyproject.toml").touch()
     assert list(places.places()) == [*expected, tmp_path / "checkout/zoo/models"]
+
+
+def test_the_second_distribution_is_found(root, monkeypatch, tmp_path) -> None:
+    """It is a folder of files on the path, without code."""
+    models = tmp_path / "site" / "attribound_zoo" / "models"
+    tiny_zoo.make(models, "digits/at-mlp", seed=1)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert places.places()[1] == models
+    assert not zoo.load("digits/at-mlp").training
+
+
+def test_the_second_distribution_has_the_weights_that_the_first_has_not() -> None:
+    """And the version of the first, so that cards and weights belong together."""
+    checkout = Path(__file__).resolve().parents[2]
+    settings = tomllib.loads((checkout / "zoo" / "pyproject.toml").read_text())
+    assert settings["project"]["version"] == ab.__version__
+    here = {f"{path.parent.name}/{path.stem}" for path in checkout.glob("zoo/models/*/*")}
+    own = {f"{path.parent.name}/{path.stem}" for path in places.PACKAGED.glob("*/*.safetensors")}
+    known = {f"{path.parent.name}/{path.stem}" for path in places.PACKAGED.glob("*/*.json")}
+    assert here | own == known
+    assert not here & own

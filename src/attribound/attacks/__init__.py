@@ -14,6 +14,7 @@ from attribound.attacks.displace import Displace, Displaced, TowardsRivals
 from attribound.attacks.earnest import earnest
 from attribound.attacks.ifia import IFIA
 from attribound.attacks.judging import furthest, judge
+from attribound.attacks.kink_jumps import AtKinks, KinkJumps
 from attribound.attacks.kink_steps import KinkSteps
 from attribound.attacks.measures import Angle, Distance, MassCentre, Targeted, TopK, usual_k
 from attribound.attacks.pgd import PGD
@@ -27,6 +28,7 @@ __all__ = [
     "Angle",
     "Ascend",
     "AtInput",
+    "AtKinks",
     "Attack",
     "AttributionAscent",
     "AveragedAscent",
@@ -37,6 +39,7 @@ __all__ = [
     "InBall",
     "Interrupted",
     "Jump",
+    "KinkJumps",
     "KinkSteps",
     "LinearOptimum",
     "MassCentre",

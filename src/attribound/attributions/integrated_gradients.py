@@ -93,7 +93,8 @@ class IntegratedGradients(ModelAttribution):
             super().check(x, smooth=smooth)
             return
         self.classifier.check(x, smooth=False)
-        self._exact(x).check(self.classifier, self._limit if smooth else 2 * self._limit)
+        limit = self._limit if smooth else 2 * self._limit
+        self._exact(x).check(self.classifier, limit, jumps=smooth)
 
     def examples_at_once(self, x: Tensor) -> int:
         """How many examples can be linearized together within the memory limit."""

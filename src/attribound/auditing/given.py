@@ -221,13 +221,19 @@ def samples_of(data: Data | None, settings: AuditSettings) -> Samples:
     if data is None or isinstance(data, str):
         if settings.data.startswith(GIVEN):
             raise _not_given("data", "a name or a path", settings.data)
-        examples = load_data(settings.data, settings.split, layout=settings.table.layout)
-    elif settings.split is not None:
+        try:
+            examples = load_data(
+                settings.data, settings.split, settings.size, layout=settings.table.layout
+            )
+        except InputError as error:
+            raise error.naming("pass size=", "add size=128, or --set size=128,") from None
+    elif settings.split is not None or settings.size is not None:
+        given = "size" if settings.split is None else "split"
         raise InputError(
-            "split",
+            given,
             expected="none, with data that is given as an object",
-            got=repr(settings.split),
-            remedy="give the part you want",
+            got=repr(getattr(settings, given)),
+            remedy="give the part you want, in the size you want",
         )
     else:
         examples = data if isinstance(data, Examples) else _in_memory(data)

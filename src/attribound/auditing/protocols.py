@@ -14,6 +14,7 @@ from attribound.attacks import (
     Ascend,
     Attack,
     AttributionAscent,
+    KinkJumps,
     KinkSteps,
     OnlyIn,
     RandomPerturbation,
@@ -47,6 +48,10 @@ class Protocol(Value, ABC):
     def attacks(self, balls: Sequence[Ball]) -> dict[str, Attack]:
         """Which attacks in these balls, by name."""
 
+    def crossing_attacks(self) -> dict[str, Attack]:
+        """Beside these, where an attribution can be differentiated across kinks: begun there."""
+        return {"from_kinks": KinkJumps(8)}
+
     def own_claims(self) -> tuple[Method, ...]:
         """Which bounds of a network that a smooth copy stands for, beside those of the copy."""
         return ()
@@ -56,6 +61,7 @@ class Protocol(Value, ABC):
         return {
             "through": AttributionAscent(steps=8, random_starts=2, seed=631).through(50, 200),
             "kinks": KinkSteps(),
+            "jumps": KinkJumps(16),
             "noise": RandomPerturbation(seed=733).repeat(4),
         }
 
@@ -84,6 +90,10 @@ class Paper(Protocol):
     """What Wang and Kong compute; their theorems are about whole balls."""
 
     value_range: ClassVar[Literal["data", "none"]] = "none"
+
+    def crossing_attacks(self) -> dict[str, Attack]:
+        """None: the paper has none."""
+        return {}
 
     def claims(self) -> tuple[Method, ...]:
         """T_e and T'_e."""
@@ -130,5 +140,6 @@ class Strong(Protocol):
         return {
             "through": AttributionAscent(random_starts=8, seed=631).through(20, 50, 200),
             "kinks": KinkSteps(64),
+            "jumps": KinkJumps(),
             "noise": RandomPerturbation(seed=733).repeat(16),
         }

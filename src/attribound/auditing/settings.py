@@ -41,6 +41,7 @@ class AuditSettings(Record):
         data: name or path.
         weights: file for the model.
         split: ``train`` or ``test``.
+        size: scale and crop images from files to this many pixels.
         limit: at most so many examples, chosen at random.
         skip: leave out as many as an audit with that limit takes, e.g. to calibrate on others.
         seed: of the choice of examples and of the attacks.
@@ -70,6 +71,7 @@ class AuditSettings(Record):
     data: str
     weights: str | None = None
     split: Literal["train", "test"] | None = None
+    size: int | None = None
     limit: int | None = None
     skip: int = 0
     seed: int = 0
@@ -91,6 +93,7 @@ class AuditSettings(Record):
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict themselves."""
+        _check("size", self.size, self.size is None or self.size >= 1, "1 or more", "or none")
         _check("limit", self.limit, self.limit is None or self.limit >= 1, "1 or more", "or none")
         _check("skip", self.skip, self.skip >= 0, "0 or more", "use the limit of another audit")
         _check("batch", self.batch, self.batch >= 1, "1 or more", "use e.g. 16")
@@ -194,7 +197,7 @@ def complete(settings: AuditSettings) -> AuditSettings:
     if attacks is None:
         # Claims that need no slopes are made where attacks can't climb any; they bring their own.
         slopes = any(method.needs_slopes for method in by_claim.values())
-        attacks = protocol.attacks(settings.balls) if slopes else {}
+        attacks = usual_attacks(settings) if slopes else {}
     own = settings.own_attacks
     if own is None:
         # Without a copy, certificates alone can speak of a network with kinks.
@@ -210,6 +213,14 @@ def complete(settings: AuditSettings) -> AuditSettings:
         own_attacks=dict(sorted(own.items())),
         value_range=settings.value_range or protocol.value_range,
     )
+
+
+def usual_attacks(settings: AuditSettings) -> dict[str, Attack]:
+    """What the protocol attacks with where slopes can be climbed."""
+    made = settings.protocol.attacks(settings.balls)
+    if any(each.crosses_kinks for each in settings.attributions):
+        made = {**made, **settings.protocol.crossing_attacks()}
+    return made
 
 
 def _several(value: Any) -> tuple[Any, ...]:

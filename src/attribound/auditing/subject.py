@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attribound.attacks import Attack, usual_k
 from attribound.attributions import Attribution, Classifier
-from attribound.auditing.settings import AuditSettings
+from attribound.auditing.settings import AuditSettings, usual_attacks
 from attribound.auditing.sources import load_model
 from attribound.auditing.tables import scaled
 from attribound.balls import Ball
@@ -106,7 +106,7 @@ class Subject:
         """Whether slopes are needed, by a claim or by an attack that was chosen."""
         settings = self.settings
         attacks = settings.attacks or {}
-        chosen = attacks != settings.protocol.attacks(settings.balls)
+        chosen = attacks != usual_attacks(settings)
         climbing = chosen and any(each.needs_slopes for each in attacks.values())
         return climbing or any(method.needs_smooth for method in settings.claims or ())
 

@@ -38,6 +38,17 @@ class AttriboundError(ValueError):
             subject = f"{place}.{subject}" if _PATH.fullmatch(subject) else f"{place}: {subject}"
         return type(self)(subject, expected=expected, got=got, remedy=remedy)
 
+    def naming(self, what: str, options: str) -> Self:
+        """The same error, whose remedy names ``options`` of whoever called in place of ``what``.
+
+        >>> error = InputError("x", expected="one size", got="two", remedy="pass size=")
+        >>> str(error.naming("pass size=", "add --set size=128"))
+        'x: expected one size, got two; add --set size=128'
+        """
+        subject, expected, got, remedy = self._parts
+        remedy = remedy.replace(what, options)
+        return type(self)(subject, expected=expected, got=got, remedy=remedy)
+
 
 class InputError(AttriboundError):
     """An input, a label, a ball or a setting is unusable."""

@@ -6,9 +6,12 @@ A test compares them with the registries.
 from __future__ import annotations
 
 ATTRIBUTIONS = (
+    "absolute",
     "averaged",
     "captum",
+    "expected_gradients",
     "function",
+    "grad_cam",
     "grouped",
     "ig",
     "input_x_gradient",

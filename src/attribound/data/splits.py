@@ -13,6 +13,8 @@ from attribound.basics.errors import InputError
 from attribound.data.examples import Examples
 
 Split = Literal["train", "test"]
+#: What to do with data that has no parts, for callers of :func:`attribound.data.load`.
+UNDIVIDED = "leave split out to load everything, then divide it with attribound.data.split"
 
 _AnyExamples = TypeVar("_AnyExamples", bound=Examples)
 
@@ -96,5 +98,5 @@ def whole(subject: str, which: Split | None) -> None:
             subject,
             expected=f"a part for split={which!r}",
             got="one set without parts",
-            remedy="leave split out to load everything, then divide it with attribound.data.split",
+            remedy=UNDIVIDED,
         )

@@ -10,6 +10,7 @@ import torch
 from attribound.auditing.tables import Moments, TableSettings, ball_in_units
 from attribound.basics.errors import InputError
 from attribound.data import Examples, Split, load, split
+from attribound.data.splits import UNDIVIDED
 from attribound.training.config import TrainingConfig, TrainingData
 
 #: Examples whose values enter the fingerprint; the labels of all do.
@@ -44,7 +45,12 @@ def load_parts(data: TrainingData) -> DataParts:
         InputError: there is no such data, or there are fewer examples than asked for.
     """
     part: Split | None = "train" if data.part == "train" else None
-    whole = load(data.name, part, root=data.root, size=data.size, layout=data.layout)
+    try:
+        whole = load(data.name, part, root=data.root, size=data.size, layout=data.layout)
+    except InputError as error:
+        sized = error.naming("pass size=", "add data.size=128, or --set data.size=128,")
+        undivided = 'set data.part="whole", or --set data.part=whole: held_out is taken from it'
+        raise sized.naming(UNDIVIDED, undivided) from None
     limit = len(whole) if data.limit is None else data.limit
     if data.held_out >= limit or limit > len(whole):
         raise InputError(

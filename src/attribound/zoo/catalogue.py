@@ -69,7 +69,8 @@ def path(name: str) -> Path:
             f"weights of {name}",
             expected=f"{name}.safetensors ({wanted.bytes:,} bytes, sha256 {wanted.sha256})",
             got="no such file",
-            remedy=f"put it at {own_directory() / name}.safetensors, or set ATTRIBOUND_ZOO "
+            remedy="install attribound-zoo, which has the weights of all (pip install ./zoo in a "
+            f"clone); or put it at {own_directory() / name}.safetensors, or set ATTRIBOUND_ZOO "
             "to the directory that has it",
         )
     digest = sha256_of(file)

@@ -1,7 +1,8 @@
-"""Where models lie: in the package, in directories of the user, in a source checkout."""
+"""Where models lie: in the package, in attribound-zoo, with the user, in a source checkout."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def places() -> tuple[Path, ...]:
     The package's own come first, so that no directory can replace a model under
     its name.
     """
-    found = [PACKAGED]
+    found = [PACKAGED, *_second_package()]
     chosen = os.environ.get("ATTRIBOUND_ZOO")
     if chosen:
         found.append(Path(chosen).expanduser())
@@ -27,6 +28,13 @@ def places() -> tuple[Path, ...]:
     if (checkout / "pyproject.toml").is_file():
         found.append(checkout / "zoo" / "models")
     return tuple(found)
+
+
+def _second_package() -> list[Path]:
+    """The models of the distribution ``attribound-zoo``, if it is installed: it is data alone."""
+    spec = importlib.util.find_spec("attribound_zoo")
+    folders = (spec.submodule_search_locations or []) if spec else []
+    return [Path(folder) / "models" for folder in folders]
 
 
 def shipped_directory() -> Path:

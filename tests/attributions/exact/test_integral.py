@@ -124,6 +124,29 @@ def test_parts_of_paths_make_the_same(monkeypatch) -> None:
     torch.testing.assert_close(again.jacobian.matvec(x), at_x.jacobian.matvec(x))
 
 
+def test_crowded_parts_are_cut_until_they_fit(monkeypatch) -> None:
+    """Nearly all kinks are crossed in the first thousandth of the path."""
+    net, x = reference.mlp((40, 30)), reference.rows()
+    with torch.no_grad():
+        for layer in (net[0], net[2]):
+            layer.bias *= 1e-3
+    ig = exact(net, 0.0)
+    whole, product = ig(x), ig.linearize(x).jacobian.matvec(x)
+    monkeypatch.setattr(cells, "_HELD", 40 * 4 * len(x))
+    monkeypatch.setattr(cells, "_CROWDED", 1)
+    sizes = []
+    right = cells.Cells
+
+    def seen(*fields):
+        sizes.append(len(fields[0]))
+        return right(*fields)
+
+    monkeypatch.setattr(cells, "Cells", seen)
+    torch.testing.assert_close(ig(x), whole, rtol=0, atol=1e-13)
+    assert max(sizes) <= 4 * len(x)
+    torch.testing.assert_close(ig.linearize(x).jacobian.matvec(x), product)
+
+
 @pytest.mark.parametrize("make", [reference.duplicated, reference.without_deep_biases])
 def test_following_masks_is_caught(make) -> None:
     """The obvious way loses one of two neurons that switch together; without ties it is right."""

@@ -39,6 +39,17 @@ def test_too_many_crossings_are_refused_with_their_number() -> None:
     torch.testing.assert_close(enough(x), exact(net, 0.0)(x))
 
 
+def test_jumps_that_would_not_fit_are_refused_before_anything_is_computed() -> None:
+    net, x = reference.mlp((12, 10)), reference.rows()
+    small = ab.Classifier(net, memory_limit=22 * 5 * 8 - 1)
+    ig = ab.IntegratedGradients(small, quadrature="exact")
+    with pytest.raises(ab.MemoryLimitError, match=r"jumps of one example, got .*22 of 5 features"):
+        ig.linearize(x)
+    torch.testing.assert_close(ig(x), exact(net, 0.0)(x))
+    enough = ab.Classifier(net, memory_limit=22 * 5 * 8)
+    ab.IntegratedGradients(enough, quadrature="exact").linearize(x)
+
+
 REFUSED = {
     "smooth": (nn.Softplus(), "module '1': .*got Softplus; .*gauss_legendre"),
     "pooling": (nn.MaxPool1d(1), "got MaxPool1d"),

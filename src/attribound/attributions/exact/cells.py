@@ -24,6 +24,8 @@ MERGED = 1e-12
 _NOISE = 16 * torch.finfo(torch.float64).eps
 #: Numbers that may be held for one layer.
 _HELD = 2**22
+#: Times as many points in a part as were thought of: then it is cut in two.
+_CROWDED = 4
 #: Points between which changes of sign are counted beforehand.
 _PILOTS = 129
 
@@ -70,6 +72,9 @@ def estimate(network: PiecewiseLinear, lines: StraightPaths) -> Tensor:
 def cells(network: PiecewiseLinear, lines: StraightPaths, crossings: int) -> Iterator[Cells]:
     """The cells of all paths, in parts that fit: each from one place of the paths to another.
 
+    Crossings lie close in some places (near a black image, where all that counts are biases): a
+    part that has too many of them is cut in two where half of them are found.
+
     Masks are read in the middle of the cells, where no neuron is at zero that is not so
     everywhere: at crossings themselves they are anyone's guess.
 
@@ -80,9 +85,17 @@ def cells(network: PiecewiseLinear, lines: StraightPaths, crossings: int) -> Ite
     """
     points = len(lines.base) * (crossings + 2)
     parts = max(1, -(-points * network.widest // _HELD))
+    most = _CROWDED * max(len(lines.base) * 2, -(-points // parts))
     ends = torch.linspace(0, 1, parts + 1, dtype=torch.float64).tolist()
-    for low, high in itertools.pairwise(ends):
-        owner, alpha = breakpoints(network, lines, low, high)
+    waiting = [*itertools.pairwise(ends)][::-1]
+    while waiting:
+        low, high = waiting.pop()
+        fits = most if high - low > MERGED else None
+        owner, alpha = breakpoints(network, lines, low, high, fits)
+        if fits is not None and len(owner) > fits:
+            middle = alpha.median().item()  # no end: crossings next to those are merged with them
+            waiting += [(middle, high), (low, middle)]
+            continue
         same = owner[1:] == owner[:-1]
         whose, start, end = owner[:-1][same], alpha[:-1][same], alpha[1:][same]
         masks = network.masks(lines.at((start + end) / 2, whose))
@@ -90,25 +103,37 @@ def cells(network: PiecewiseLinear, lines: StraightPaths, crossings: int) -> Ite
 
 
 def breakpoints(
-    network: PiecewiseLinear, lines: StraightPaths, low: float, high: float
+    network: PiecewiseLinear,
+    lines: StraightPaths,
+    low: float,
+    high: float,
+    most: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Paths and places between which the network is linear, both ends of ``[low, high]`` included.
 
     Each layer is evaluated once at each point; at points found later the arguments of the
-    layers before are interpolated.
+    layers before are interpolated. Where there are more than ``most`` points it gives up: what it
+    returns are then the crossings of the first layers, more than ``most``.
     """
     owner = torch.arange(len(lines.base)).repeat_interleave(2)
     alpha = torch.tensor([low, high], dtype=torch.float64).repeat(len(lines.base))
     z = network.stages[0].value(lines.at(alpha, owner))
     for layer, stage in enumerate(network.stages[1:]):
-        owner, alpha, z = _refined(owner, alpha, z)
+        owner, alpha, z = _refined(owner, alpha, z, most)
+        if most is not None and len(owner) > most:
+            break
         if layer + 1 < len(network.widths):
             z = stage.value(network.activate(layer, z))
     return owner, alpha
 
 
-def _refined(owner: Tensor, alpha: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The points and the crossings between them, with the arguments ``z`` there."""
+def _refined(
+    owner: Tensor, alpha: Tensor, z: Tensor, most: int | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The points and the crossings between them, with the arguments ``z`` there.
+
+    Without these if there are more than ``most``, which may not fit.
+    """
     least = _NOISE * z.abs().amax()
     above, below = z > least, z < -least
     changes = (above[:-1] & below[1:]) | (below[:-1] & above[1:])
@@ -128,6 +153,8 @@ def _refined(owner: Tensor, alpha: Tensor, z: Tensor) -> tuple[Tensor, Tensor, T
     kept[:-1] &= ~(near & known[1:]) | known[:-1]
     source = torch.cat([torch.arange(len(owner)), before])[order][kept]
     whose, where, known = whose[kept], where[kept], known[kept]
+    if most is not None and len(whose) > most:
+        return whose, where, z
     after = torch.where(known, source, source + 1)
     width = torch.where(known, 1.0, alpha[after] - alpha[source])
     share = torch.where(known, 0.0, (where - alpha[source]) / width).unsqueeze(1)

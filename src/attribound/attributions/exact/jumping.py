@@ -46,7 +46,7 @@ def standing(
     jumps = torch.zeros_like(on_kink)
     for part in cells(network, lines, crossings):
         owner, masks, alpha = part.owner, part.masks, (part.start + part.end) / 2
-        if len(owner) > _LOOKED_AT * len(ends):
+        if crossings > _LOOKED_AT:
             first = torch.ones_like(owner, dtype=torch.bool)
             first[1:] = owner[1:] != owner[:-1]
             owner, masks, alpha = owner[first], masks[first], alpha[first]
@@ -55,6 +55,8 @@ def standing(
         for (z, size), slope, other in zip(here, along, across, strict=True):
             found = _any(z - alpha.unsqueeze(1) * slope, _ZERO * size, other)
             jumps[owner[found]] = True
+        if crossings > _LOOKED_AT:
+            break
     return on_kink, jumps
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attribound.attributions.exact.cells import StraightPaths, estimate
 from attribound.attributions.exact.piecewise import PiecewiseLinear
-from attribound.basics.errors import InputError
+from attribound.basics.errors import InputError, MemoryLimitError
 
 #: Of ``quadrature="exact"``: up to about here it costs what some hundred nodes cost.
 DEFAULT_LIMIT = 1000
@@ -49,6 +49,19 @@ def check_crossings(network: PiecewiseLinear, lines: StraightPaths, limit: int) 
             'gradient for each, or use "midpoint" with enough steps',
         )
     return most
+
+
+def check_memory(crossings: int, features: int, limit: int) -> None:
+    """Refuse the jumps of one path that would not fit: a number a feature each, in float64."""
+    needed = 8 * crossings * features
+    if needed > limit:
+        raise MemoryLimitError(
+            "Jacobian of exact integrated gradients",
+            expected=f"at most {limit / 2**30:.3g} GiB for the jumps of one example",
+            got=f"{needed / 2**30:.3g} GiB, {crossings} of {features} features",
+            remedy="raise Classifier(model, memory_limit=...), of which two or three times that "
+            "are used; values alone need none of it",
+        )
 
 
 def _rounded(count: int) -> int:

@@ -10,7 +10,7 @@ from torch import Tensor
 from attribound.attributions.exact.cells import StraightPaths, estimate
 from attribound.attributions.exact.integral import Integral, integrate
 from attribound.attributions.exact.jumping import standing
-from attribound.attributions.exact.limits import check_crossings
+from attribound.attributions.exact.limits import check_crossings, check_memory
 from attribound.attributions.exact.piecewise import PiecewiseLinear, piecewise
 from attribound.networks.classifier import Classifier
 from attribound.networks.plain import refuse_another
@@ -39,11 +39,16 @@ class ExactPaths:
         network = piecewise(classifier.model, tuple(x.shape[1:]))
         return cls(network, x, StraightPaths(start, end - start), target.cpu())
 
-    def check(self, classifier: Classifier, limit: int) -> None:
-        """Refuse a network that computes something else, and paths with too many crossings."""
+    def check(self, classifier: Classifier, limit: int, *, jumps: bool) -> None:
+        """Refuse a network that computes something else, and paths with too many crossings.
+
+        ``jumps``: whether they are kept, for a Jacobian.
+        """
         ends = self.straight.base + self.straight.away
         refuse_another(classifier, self.network.logits(ends), self.x)
-        check_crossings(self.network, self.straight, limit)
+        most = check_crossings(self.network, self.straight, limit)
+        if jumps:
+            check_memory(most, ends.shape[1], classifier.memory_limit)
 
     def value(self) -> Tensor:
         """The mean gradient, like ``x``."""

@@ -15,6 +15,7 @@ from attribound.data import Examples, Layout, Split
 def load_data(
     spec: str,
     split: str | None = None,
+    size: int | None = None,
     limit: int | None = None,
     seed: int = 0,
     layout: Layout | None = None,
@@ -24,7 +25,7 @@ def load_data(
     Which examples a ``limit`` takes is said by :func:`chosen`. Names of classes are passed
     on as they are, whatever characters they have.
     """
-    examples = data.load(spec, cast("Split | None", split), layout=layout)
+    examples = data.load(spec, cast("Split | None", split), size=size, layout=layout)
     return examples if limit is None else examples.select(chosen(len(examples), limit, seed))
 
 

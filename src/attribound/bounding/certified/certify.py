@@ -10,7 +10,7 @@ import torch
 from rich.progress import track
 from torch import Tensor
 
-from attribound.attributions import Attribution, Grouped
+from attribound.attributions import Absolute, Attribution, Grouped
 from attribound.balls import Ball, enclosure
 from attribound.basics.errors import InputError, MemoryLimitError, ModelError
 from attribound.basics.tensors import round_up
@@ -70,7 +70,7 @@ class Certified(Method):
 
     def bound(self, question: Question) -> Bound:
         """The certificate; of a smooth network with all else from the first-order bound."""
-        if isinstance(question.attribution, Grouped):
+        if isinstance(question.attribution, (Grouped, Absolute)):
             return of_sums(question, question.attribution, self)
         if is_exact(question.attribution):
             return self._of_integral(question)

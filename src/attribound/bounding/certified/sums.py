@@ -1,4 +1,4 @@
-"""The certificate of sums over groups, from that of the map that is summed."""
+"""The certificate of sums over groups and of absolute values, from that of the map behind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from attribound.attributions import Grouped
+from attribound.attributions import Absolute, Grouped
 from attribound.basics.rounding import SLACK
 from attribound.basics.tensors import norm
 from attribound.bounding.cosine import cosine_and_degrees
@@ -14,14 +14,17 @@ from attribound.bounding.method import Method, Question
 from attribound.results import Bound, Bracket, Status
 
 
-def of_sums(question: Question, grouped: Grouped, method: Method) -> Bound:
-    """``|S d| <= |S| |d|``: the bound of the map times the root of the largest group's size."""
+def of_sums(question: Question, grouped: Grouped | Absolute, method: Method) -> Bound:
+    """``|S d| <= |S| |d|``: the bound of the map times the root of the largest group's size.
+
+    Absolute values are no further apart than what they are of: there the factor is one.
+    """
     inner = replace(question, attribution=grouped.base, made={}, seconds={})
     made = inner.bound(method)
     scores = grouped.base.revalue(question.x, question.target)
-    factor = stretch_above(grouped, scores)
+    factor = stretch_above(grouped, scores) if isinstance(grouped, Grouped) else 1.0
     value = made.euclidean * factor
-    length = norm(grouped.summed(scores))
+    length = norm(grouped.summed(scores) if isinstance(grouped, Grouped) else scores)
     cosine, degrees = cosine_and_degrees(value, length)
     return replace(
         made,

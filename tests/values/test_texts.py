@@ -1,9 +1,61 @@
+"""Values as texts, and back."""
+
 from __future__ import annotations
 
+from dataclasses import MISSING, dataclass, field, fields
+
 import pytest
+import torch
 
 import attribound as ab
+from attribound.attacks import PGD, Ascend, AttributionAscent, BestOf
+from attribound.values import NO_SETTING, spec_text, to_text
+from attribound.values.fields import default, settings
 from attribound.values.parsing import parse_text
+
+
+@dataclass
+class Example:
+    needed: int
+    usual: int = 3
+    made: list[int] = field(default_factory=lambda: [1])
+    shown: bool = field(default=False, metadata=NO_SETTING)
+    derived: int = field(default=0, init=False)
+
+
+def test_settings_are_what_a_user_gives() -> None:
+    assert [each.name for each in settings(Example)] == ["needed", "usual", "made"]
+
+
+def test_defaults_are_made_anew() -> None:
+    by_name = {each.name: each for each in fields(Example)}
+    assert default(by_name["needed"]) is MISSING
+    assert default(by_name["usual"]) == 3
+    assert default(by_name["made"]) == [1]
+    assert default(by_name["made"]) is not default(by_name["made"])
+
+
+def test_texts_are_what_one_would_type() -> None:
+    assert to_text(ab.Saliency()) == "saliency"
+    assert to_text(ab.LinfBall(0.5, low=0)) == "linf:epsilon=0.5,low=0.0"
+    assert (
+        to_text(ab.IntegratedGradients(multiply_by_inputs=False)) == "ig:multiply_by_inputs=false"
+    )
+    assert to_text(AttributionAscent(step=Ascend(0.5))) == "ascent:step=(ascend:size=0.5)"
+    assert to_text(AttributionAscent(step=Ascend())) == "ascent:step=ascend"
+    assert to_text(BestOf(PGD(), PGD(steps=3))) == "best_of:attacks=(pgd,(pgd:steps=3))"
+
+
+def test_lists_of_many_numbers_are_cut_short() -> None:
+    text = to_text(ab.IntegratedGradients(baseline=torch.zeros(1000).double()))
+    assert len(text) < 80
+    assert text.endswith("...)")
+
+
+def test_plain_data_without_a_kind() -> None:
+    assert spec_text({"a": 1, "b": None}) == "a=1,b=none"
+    assert spec_text({"inner": {"a": 1}}) == "inner=(a=1)"
+    assert spec_text([1, "x", True]) == "(1,x,true)"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,126 @@
+"""``make site``: the pages of README, docs, commands and API in one folder, built by MkDocs.
+
+Nothing is written twice: the home page is README, the command reference comes from the commands,
+the API reference from the docstrings of what each room offers. A dead link is an error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import typer
+from typer.cli import get_docs_for_click
+
+import attribound as ab
+from attribound.cli.app import app
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "build" / "pages"
+#: Files beside docs, and what their pages are called.
+BESIDE = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+    "CODE_OF_CONDUCT.md": "conduct.md",
+}
+#: The rooms with names for users, and what they are about.
+ROOMS = {
+    "attributions": "what is bounded",
+    "balls": "where",
+    "bounding": "bounds, reasons, radii",
+    "attacks": "lower bounds",
+    "networks": "smooth copies",
+    "results": "numbers with their claims",
+    "auditing": "audits and runs",
+    "report": "tables and pages",
+    "metrics": "how alike maps are",
+    "training": "objectives and the trainer",
+    "zoo": "trained networks",
+    "data": "examples",
+    "models": "networks to start with",
+    "values": "settings",
+    "operators": "linear operators",
+    "spectral": "solvers",
+}
+_ROLE = re.compile(r":(?:class|func|meth|mod|attr|data):<code>~?(?:[\w.]*\.)?(\w+)</code>")
+
+
+def gathered() -> dict[str, str]:
+    """All pages by their names, links between them mended."""
+    pages = {path.name: path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))}
+    pages |= {page: (ROOT / file).read_text() for file, page in BESIDE.items()}
+    pages["commands.md"] = commands()
+    pages["cite.md"] = f"# How to cite\n\n```yaml\n{(ROOT / 'CITATION.cff').read_text()}```\n"
+    pages |= {f"api_{room}.md": reference(room) for room in ROOMS}
+    return {name: linked(text) for name, text in pages.items()}
+
+
+def linked(text: str) -> str:
+    """``text`` with links as they are where all pages lie in one folder."""
+    text = re.sub(r"\]\((?:\.\./)?docs/", "](", text)
+    for file, page in BESIDE.items():
+        text = re.sub(rf"\]\((?:\.\./)?{re.escape(file)}", f"]({page}", text)
+    return text
+
+
+def commands() -> str:
+    """The command reference, from the commands."""
+    root = typer.main.get_command(app)
+    made: str = get_docs_for_click(obj=root, ctx=typer.Context(root), name="attribound")
+    return made.replace("# `attribound`", "# Commands", 1)
+
+
+def reference(room: str) -> str:
+    """The page of a room: each of its names with its docstring."""
+    found: dict[str, object] = {}
+    module = importlib.import_module(f"attribound.{room}")
+    for name in getattr(module, "__all__", ()):
+        found[name] = getattr(module, name)
+    for name in ab.__all__:  # names of a room that has no list of its own
+        value = getattr(ab, name)
+        if str(getattr(value, "__module__", "")).startswith(f"attribound.{room}"):
+            found.setdefault(name, value)
+    lines = [f"# attribound.{room}", "", (module.__doc__ or "").strip(), ""]
+    for _, value in sorted(found.items()):
+        if not inspect.isclass(value) and not inspect.isfunction(value):
+            continue  # a module or a constant
+        if value.__module__.startswith(f"attribound.{room}"):
+            lines += [f"::: {value.__module__}.{value.__qualname__}", ""]
+    return "\n".join(lines)
+
+
+def on_config(config: dict[str, list[dict[str, object]]]) -> None:
+    """MkDocs: the pages of the rooms are in the menu."""
+    for entry in config["nav"]:
+        if "API" in entry:
+            entry["API"] = [{f"{room}: {about}": f"api_{room}.md"} for room, about in ROOMS.items()]
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """MkDocs: names that docstrings refer to, as names."""
+    return _ROLE.sub(r"<code>\1</code>", html)
+
+
+def main() -> None:
+    """Gather, build, say where."""
+    shutil.rmtree(PAGES, ignore_errors=True)
+    PAGES.mkdir(parents=True)
+    for name, text in gathered().items():
+        (PAGES / name).write_text(text)
+    shutil.copytree(ROOT / "docs" / "images", PAGES / "images")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict"]
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    subprocess.run(command, cwd=ROOT, env=quiet, check=True)  # noqa: S603
+    print("The site: build/site/index.html")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
