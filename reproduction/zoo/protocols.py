@@ -65,7 +65,12 @@ def _columns(data: str) -> CardProtocol:
         predictions=PredictionCheck(images=1000, ball=cube, attack=PGD(steps=20, step_size=0.0125)),
         attributions=AttributionCheck(
             images=200,
-            attribution=ab.IntegratedGradients(steps=5, quadrature="midpoint", baseline=mean),
+            attribution=ab.IntegratedGradients(
+                steps=5,
+                quadrature="midpoint",
+                baseline=mean,
+                label="ig:steps=5,quadrature=midpoint from the mean",
+            ),
             ball=ball,
             attack=IFIA(TopK(4), steps=50, step_size=0.005),
         ),

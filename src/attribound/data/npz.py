@@ -15,10 +15,12 @@ from attribound.basics.errors import InputError
 from attribound.basics.limits import refuse_inflation
 from attribound.data.examples import InMemory
 from attribound.data.splits import Split, whole
-from attribound.data.values import array_examples
+from attribound.data.values import array_examples, embedded_examples
 
 _VALUES = ("x", "X", "images", "data", "features")
 _LABELS = ("y", "labels", "target", "targets")
+_EMBEDDED = ("embeddings",)
+_MASKS = ("mask", "attention_mask")
 _CLASSES = ("classes", "class_names")
 
 
@@ -27,7 +29,8 @@ def read_npz(path: Path, split: Split | None) -> InMemory:
 
     Also under the names ``images``, ``data``, ``features`` and ``labels``,
     ``target``, the split before or after; the names of the classes may be there
-    as ``classes``. Pickled objects are refused.
+    as ``classes``. Embedded texts are ``embeddings``, with a ``mask`` of what is no padding.
+    Pickled objects are refused.
 
     Raises:
         InputError: the file is damaged, or has other arrays.
@@ -85,6 +88,8 @@ def _refuse_claims(path: Path, archive: zipfile.ZipFile) -> None:
 
 def _examples(path: Path, file: Any, split: Split | None) -> InMemory:
     part = split or "test"
+    if (found := _embedded(path, file, split)) is not None:
+        return found
     values = _first(file, _of_part(_VALUES, part))
     labels = _first(file, _of_part(_LABELS, part))
     if values is None and labels is None:
@@ -102,6 +107,29 @@ def _examples(path: Path, file: Any, split: Split | None) -> InMemory:
     names = _first(file, _CLASSES)
     classes = None if names is None else [str(name) for name in file[names]]
     return array_examples(path.stem, file[values], file[labels], classes)
+
+
+def _embedded(path: Path, file: Any, split: Split | None) -> InMemory | None:
+    """Embedded texts, if there are any."""
+    parts = _first(file, _of_part(_EMBEDDED, split or "test")) is not None
+    if not parts:
+        if _first(file, _EMBEDDED) is None:
+            return None
+        whole(str(path), split)
+
+    def array(names: Sequence[str]) -> Any:
+        found = _first(file, _of_part(names, split or "test") if parts else names)
+        return None if found is None else file[found]
+
+    values, labels, mask = array(_EMBEDDED), array(_LABELS), array(_MASKS)
+    if labels is None:
+        raise InputError(
+            str(path),
+            expected="labels y beside embeddings",
+            got=", ".join(file.files),
+            remedy="save it with numpy.savez(path, embeddings=..., mask=..., y=...)",
+        )
+    return embedded_examples(path.stem, values, labels, mask)
 
 
 def _of_part(names: Sequence[str], part: str) -> list[str]:

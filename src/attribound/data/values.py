@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attribound.basics.errors import InputError
+from attribound.data.columns import Columns
 from attribound.data.examples import InMemory, numbered_classes
 
 _CHANNELS = (1, 3)
@@ -41,6 +42,45 @@ def array_examples(
         )
     tensor = _rows(name, values) if values.ndim == 2 else _images(name, values)
     return InMemory(name, tensor, numbers, classes or numbered_classes(name, numbers))
+
+
+def embedded_examples(
+    name: str,
+    values: np.ndarray[Any, Any],
+    labels: np.ndarray[Any, Any],
+    mask: np.ndarray[Any, Any] | None,
+) -> InMemory:
+    """Embedded texts ``(examples, tokens, channels)``: any finite numbers, channels of a token one.
+
+    ``mask (examples, tokens)`` is 1 for tokens and 0 for padding, which can't change.
+
+    Raises:
+        InputError: the arrays are something else, or do not belong together.
+    """
+    if values.ndim != 3 or values.dtype.kind not in "iuf":
+        raise InputError(
+            name,
+            expected="embeddings as numbers (examples, tokens, channels)",
+            got=f"{values.dtype} of shape {values.shape}",
+            remedy="save what goes into the network behind its table of embeddings",
+        )
+    _rows(name, values.reshape(len(values), -1))
+    numbers = label_numbers(name, labels)
+    tensor = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))
+    made = InMemory(name, tensor, numbers, numbered_classes(name, numbers))
+    tokens, channels = values.shape[1:]
+    made.columns = Columns.tokens([f"token {number + 1}" for number in range(tokens)], channels)
+    if mask is not None:
+        inside = mask.shape == values.shape[:2] and bool(np.isin(mask, (0, 1)).all())
+        if not inside or not bool((mask != 0).any(1).all()):
+            raise InputError(
+                name,
+                expected=f"a mask of 0 and 1 of shape {values.shape[:2]}, a token in every text",
+                got=f"{mask.dtype} of shape {mask.shape}",
+                remedy="write 1 for tokens and 0 for padding",
+            )
+        made.free = torch.from_numpy(mask != 0).unsqueeze(2).expand(tensor.shape)
+    return made
 
 
 def label_numbers(name: str, labels: np.ndarray[Any, Any]) -> Tensor:
@@ -94,7 +134,8 @@ def _images(name: str, values: np.ndarray[Any, Any]) -> Tensor:
             name,
             expected="images as bytes, or as numbers from 0 to 1",
             got=f"{values.dtype} from {values.min()} to {values.max()}",
-            remedy="scale the pixels, or save them as uint8",
+            remedy="scale the pixels, or save them as uint8; save embedded texts (examples, "
+            "tokens, channels) as embeddings, not as x",
         )
     if values.ndim == 3:
         values = values[:, None]
