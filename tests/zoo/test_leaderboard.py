@@ -76,7 +76,7 @@ def test_the_sentence_says_what_was_measured(cards) -> None:
         "Attributions (`ig:steps=5,quadrature=midpoint`) under IFIA top-8 with 3 steps, linf 0.05: "
         "the first 5 examples classified correctly."
     )
-    assert how(cards[2]).endswith("40 images.")
+    assert how(cards[2]).endswith("40 of them.")
 
 
 def test_models_measured_differently_are_told_apart(cards) -> None:
