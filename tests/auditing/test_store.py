@@ -322,7 +322,7 @@ class TestDamage:
             ('"seed": 0', '"seed": 1', "changed since"),
             ('"samples"', '"sample"', "missing or damaged entry"),
             ('"attribound run"', '"another"', "another kind of file"),
-            ('"format_version": 2', '"format_version": 1', "format version 2, got 1"),
+            ('"format_version": 3', '"format_version": 1', "format version 3, got 1"),
             ("{", "", "no JSON"),
         ],
     )

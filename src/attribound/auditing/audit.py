@@ -38,6 +38,7 @@ from attribound.auditing.subject import Subject
 from attribound.basics.errors import InputError, ModelError
 from attribound.basics.whole_files import sha256_of
 from attribound.bounding.calibrated.provenance import installed_version
+from attribound.data import Examples
 from attribound.values import fingerprints
 
 _PACKAGES = ("torch", "numpy", "pyarrow")
@@ -87,6 +88,7 @@ def audit(
         if chosen is not None:
             subject.details["smooth"] = chosen
         subject.refuse_kinks(samples.batch(0).x)
+        subject.refuse_keep(samples.batch(0).x)
         manifest = _manifest(subject, samples)
     run = Run.resume(out, manifest) if resume and out is not None else Run.create(out, manifest)
     recipe = Recipe(whole, manifest.model["fingerprint"], manifest.inputs, str(Path.cwd()), module)
@@ -161,6 +163,7 @@ def _manifest(subject: Subject, samples: Samples) -> Manifest:
             "classes": list(examples.classes),
             "shape": list(examples.shape),
             "examples": len(examples),
+            **_columns(examples),
         },
         versions=_versions(),
         samples=len(samples),
@@ -169,6 +172,14 @@ def _manifest(subject: Subject, samples: Samples) -> Manifest:
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         inputs=inputs_of(settings),
     )
+
+
+def _columns(examples: Examples) -> dict[str, list[str]]:
+    """Names of features and of the columns that they belong to, if the data has some."""
+    columns = getattr(examples, "columns", None)
+    if columns is None:
+        return {}
+    return {"features": [*columns.features], "columns": [*columns.names]}
 
 
 def inputs_of(settings: AuditSettings) -> dict[str, str]:

@@ -56,7 +56,9 @@ class Samples:
     def batch(self, number: int) -> Batch:
         """Batch ``number``, read now."""
         own = self.indices[number * self.size : (number + 1) * self.size]
-        return Batch(number, own, self.examples.read(own), self.examples.labels[own])
+        every = getattr(self.examples, "ids", None)
+        ids = None if every is None else tuple(str(every[i]) for i in own.tolist())
+        return Batch(number, own, self.examples.read(own), self.examples.labels[own], ids)
 
     @property
     def fingerprint(self) -> str:

@@ -80,6 +80,10 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         str | None,
         typer.Option(help="For ReLU networks: auto, or the beta of the smooth copy."),
     ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(min=1, help="Which of so many largest scores stay, e.g. the 4 reasons given."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of samples and attacks.")] = None,
     config: Annotated[
         Path | None, typer.Option(help="Settings in TOML, or run.json of another run.")
@@ -137,6 +141,7 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         "attacks": texts.several(attack),
         "protocol": protocol,
         "smooth": smooth and toml_value(smooth),
+        "keep": keep,
         "seed": seed,
     }
     document |= {name: value for name, value in given.items() if value is not None}
@@ -226,6 +231,7 @@ def _report(run: auditing.Run, summaries: list[Summary], *, quiet: bool, as_json
             # With a smooth copy: on the copy or on the network itself, and on that alone.
             "exceeded": {name: share and vars(share) for name, share in shares.items()},
             "yours_exceeded": {name: share and vars(share) for name, share in yours.items()},
+            "reasons": [vars(claim) for each in report.reasons.lists(run) for claim in each.claims],
             "settings": [summary.record() for summary in summaries],
         }
         typer.echo(json.dumps(found, indent=1, allow_nan=False))
