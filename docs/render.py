@@ -39,6 +39,7 @@ MEASURED = {
     "relu.md": ("certificates",),
     "smoothed.md": ("smoothed",),
     "exact_ig.md": ("exact_ig",),
+    "reasons.md": ("top5",),
 }
 
 

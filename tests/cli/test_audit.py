@@ -86,6 +86,17 @@ class TestOutput:
         assert refused.exit_code == 2
         assert "--smooth auto" in refused.stderr
 
+    def test_lists_of_reasons_are_answered_first(self, tmp_path: Path) -> None:
+        done = audited(tmp_path / "run", "--keep=3", "--limit=2")
+        assert done.exit_code == 0
+        assert done.stdout.lstrip().startswith("For ")
+        assert "of 2 samples the three reasons can't change within l2" in done.stdout
+        assert Run.open(tmp_path / "run").reasons().num_rows == 2 * 2 * 3
+        told = audited(tmp_path / "told", "--keep=3", "--limit=2", "--json")
+        (first, *_) = json.loads(told.stdout)["reasons"]
+        assert (first["k"], first["n"], first["claim"]) == (3, 2, "first-order")
+        assert run("audit", "--keep=0").exit_code == 2
+
     def test_quiet_prints_nothing(self, tmp_path: Path) -> None:
         result = audited(tmp_path / "run", "--quiet")
         assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")

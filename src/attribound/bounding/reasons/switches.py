@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -160,7 +161,7 @@ def switches(  # noqa: PLR0913 - the names users type
     points[switched, first], points[switched, second] = dark[first], lit[second]
     points = points.view(len(owner), *x.shape[1:])
     kept, seen, moved = [], [], []
-    for rows in torch.arange(len(owner), device=x.device).split(_AT_ONCE):
+    for rows in torch.split(torch.arange(len(owner), device=x.device), _AT_ONCE):
         own, there = owner[rows], points[rows]
         part = attribution.rows(x, own)
         now = part.revalue(there, labels[own])
@@ -225,7 +226,7 @@ def _named(place: int, names: Sequence[str] | None) -> str:
 def _groups(categories: Categories, x: Tensor) -> list[list[int]]:
     """The features of each category."""
     size = x[0].numel()
-    given = categories.tolist() if isinstance(categories, Tensor) else list(categories)
+    given: list[Any] = [*(categories.tolist() if isinstance(categories, Tensor) else categories)]
     if given and all(isinstance(each, (list, tuple)) for each in given) and x.dim() == 2:
         groups = [[int(place) for place in each] for each in given]
     else:
