@@ -76,13 +76,11 @@ bench-scaling: $(VENV)/.dev ## products, time and memory against features, steps
 bench-exact: $(VENV)/.dev data ## exact integrated gradients of ReLU networks: regions, cost, claims
 	$(BIN)/python -u benchmarks/exact_ig.py --cnn | tee benchmarks/exact_ig.txt
 
-# Hours for everything; a case that is there is kept. AUDITS='--anew --protocols quick --images 16' for others.
-
 # A quarter of an hour; killed, it goes on where it was. TOP5='--set mlp=4 --set cnn=1' for less.
 bench-top5: $(VENV)/.dev data ## how many of the top 5 pixels provably stay, under every claim
 	$(BIN)/python -u benchmarks/top5.py $(TOP5) | tee benchmarks/top5.txt
 
-# The other side is a commit: AUDITS='--before HEAD~10 --images 4' for another, or less.
+# Hours for everything; a case that is there is kept. AUDITS='--anew --protocols quick --images 16' for others.
 bench-audits: $(VENV)/.dev data ## whole audits, an earlier commit against this one
 	$(BIN)/python -u benchmarks/audits.py $(AUDITS)
 
