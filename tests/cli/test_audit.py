@@ -307,6 +307,33 @@ class TestExitCodes:
         assert result.exit_code == 0, result.stderr
         assert Run.open(out).finished
 
+    def test_a_crash_has_a_code_of_its_own_and_says_how_to_go_on(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        out = tmp_path / "run"
+
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError("a mistake of ours")
+
+        monkeypatch.setattr(Run, "write", broken)
+        result = audited(out, "--quiet")
+        assert result.exit_code == 70
+        assert "Traceback" in result.stderr
+        assert result.stderr.splitlines()[-1] == (
+            "attribound: crashed with ZeroDivisionError; "
+            f"go on with: attribound audit --out {out} --resume --trust"
+        )
+        monkeypatch.undo()
+        monkeypatch.setattr(command.auditing.Run, "open", broken)
+        elsewhere = run("report", str(out))
+        assert elsewhere.exit_code == 70
+        assert elsewhere.stderr.splitlines()[-1].endswith("ZeroDivisionError; please report it")
+
+    def test_patience_is_the_engines(self, tmp_path: Path) -> None:
+        wrong = audited(tmp_path / "run", "--patience=0")
+        assert wrong.exit_code == 2
+        assert "patience: expected seconds above 0" in wrong.stderr
+
     def test_ctrl_c_says_how_to_go_on(self, tmp_path: Path) -> None:
         """A real one, to a whole group of processes."""
         out = tmp_path / "run"

@@ -96,7 +96,7 @@ def audit(
         measure=partial(measure, subject),
         prepare=recipe,
         batch=samples.batch,
-        failed=lambda number, reason: failed(whole, samples.batch(number), reason),
+        failed=partial(failed, whole),
     )
     with run, ExitStack() as stack:
         watch: Watcher = Unseen()
