@@ -92,9 +92,8 @@ def _parquet_shared(path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    one = pa.array([bytes(2**20)])
+    one, labels = pa.array([bytes(2**20)]), np.zeros(2**14, np.int64)
     image = pa.DictionaryArray.from_arrays(np.zeros(2**14, np.int32), one)
-    labels = np.zeros(2**14, np.int64)
     pq.write_table(pa.table({"label": labels, "image": image}), path, compression="zstd")
 
 
@@ -104,8 +103,7 @@ def _png(width: int, height: int) -> bytes:
         return struct.pack(">I", len(content)) + kind + content + check
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    packed = zlib.compress(bytes(2**16), 9)
-    body = chunk(b"IHDR", head) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+    body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(2**16))) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + body
 
 
@@ -153,9 +151,8 @@ def _onnx(inputs: list[int], grow: list[int] | None = None) -> Callable[[Path], 
                 helper.make_node("Add", ["x", "r"], ["y"]),
             ]
         graph = helper.make_graph(nodes, "g", [x], [y], stored)
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-        made.ir_version = 9
-        onnx.save(made, path)
+        opset = helper.make_opsetid("", 17)
+        onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), path)
 
     return write
 
@@ -240,8 +237,7 @@ CASES: dict[str, Case] = {
     "safetensors, deep config": _model("n.safetensors", _safetensors('{"a":' * 3_000)),
     "safetensors, deeper config": _model("n.safetensors", _safetensors("[" * 100_000)),
     "safetensors, wide config": _model(
-        "n.safetensors",
-        _safetensors('{"architecture": "mlp", "hidden": [' + "1," * 500_000 + "1]}"),
+        "n.safetensors", _safetensors('{"architecture": "mlp", "hidden": [1' + ",1" * 10**6 + "]}")
     ),
     "safetensors, huge layer": _model(
         "n.safetensors", _safetensors('{"architecture": "mlp", "features": 1' + "0" * 30 + "}")
