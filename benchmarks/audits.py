@@ -34,7 +34,7 @@ PLAN = {
     ("SmallCNN", "ifia"): 4,
     ("ResNet-18", "ifia"): 1,
     ("SmallCNN", "quick"): 16,
-    ("ResNet-18", "quick"): 2,
+    ("ResNet-18", "quick"): 16,
     ("SmallCNN", "strong"): 1,
     ("ResNet-18", "strong"): 1,
 }

@@ -210,7 +210,9 @@ def show(rows: dict[Cell, dict[str, Any]]) -> None:
         counts = [float(rows[cell]["products"]) for cell in along if cell in rows]
         if counts:
             print(f"products of xi, largest / smallest: {max(counts) / min(counts):.2f}\n")
-    if LARGE in rows:
+    if LARGE not in rows:
+        print("ResNet-50, an image of 224 x 224: not measured")
+    else:
         row = rows[LARGE]
         gigabytes = float(row["megabytes"]) / 1024
         print(
@@ -238,9 +240,15 @@ def draw(rows: dict[Cell, dict[str, Any]]) -> None:
                 place.set_xscale("log")
                 place.set_yscale("log")
                 place.grid(alpha=0.3)
+        every = [getattr(cell, axis) for cell in along]
+        axes[1, column].set_xticks(every, [str(place) for place in every], rotation=30)
+        axes[1, column].set_xticks([], minor=True)
         axes[1, column].set_xlabel(axis)
     axes[0, 0].set_ylabel("CPU-seconds an example")
     axes[1, 0].set_ylabel("peak memory, MB")
+    gauge = [300, 500, 1000]
+    axes[1, 0].set_yticks(gauge, [str(size) for size in gauge])
+    axes[1, 0].set_yticks([], minor=True)
     axes[0, 0].legend(fontsize=8, loc="upper left")
     figure.tight_layout()
     figure.savefig(PLOT, dpi=110)

@@ -40,6 +40,7 @@ MEASURED = {
     "smoothed.md": ("smoothed",),
     "exact_ig.md": ("exact_ig",),
     "credit.md": ("reasons",),
+    "reasons.md": ("top5",),
 }
 
 
@@ -54,6 +55,17 @@ def run(text: str) -> str:
     with contextlib.redirect_stdout(out):
         exec("\n".join(python_blocks(text)), {"__name__": "page"})  # noqa: S102 - our own pages
     return out.getvalue().strip("\n")
+
+
+def stories(text: str) -> list[str]:
+    """What each snippet of a page prints, run in order, lines without spaces at their ends."""
+    told, names = [], {"__name__": "page"}
+    for block in python_blocks(text):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(block, names)  # noqa: S102 - our own pages
+        told.append("\n".join(line.rstrip() for line in out.getvalue().strip("\n").splitlines()))
+    return told
 
 
 def demo() -> str:
@@ -114,6 +126,10 @@ def main() -> None:
         for name in names:
             measured = (ROOT / "benchmarks" / f"{name}.txt").read_text().strip("\n")
             path.write_text(fill(path.read_text(), name, f"```text\n{measured}\n```"))
+    page = ROOT / "docs" / "stories.md"
+    for number, printed in enumerate(stories(page.read_text()), 1):
+        filled = fill(page.read_text(), f"story {number}", f"```text\n{printed}\n```")
+        page.write_text(filled)
     page = ROOT / "docs" / "zoo.md"
     text = fill(page.read_text(), "leaderboard", leaderboard())
     page.write_text(fill(text, "sweeps", sweeps()))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import attribound as ab
 from attribound.auditing.given import samples_of, settings_of
+from attribound.cli.app import app
 from attribound.data import NAMES, load
 from attribound.models import config_from_json
 
@@ -26,6 +29,8 @@ def module(path: Path) -> Any:
 
 
 render, demo = module(ROOT / "docs" / "render.py"), module(ROOT / "examples" / "demo.py")
+
+SITE = module(ROOT / "docs" / "site.py")
 
 README = (ROOT / "README.md").read_text()
 
@@ -121,7 +126,18 @@ PAGES = {
         "\nTrue\n",
         "money",
         "torch.Size([1, 4, 4])",
+        "by value of the averaged map of your network",
+        "One category switched: the 2 largest scores",
+        "9 reasons",
         "Largest l2 radius with the 3 largest by value kept",
+    ],
+    "howto": [
+        "J v (2, 6)",
+        "trades+igr",
+        "the same: True another seed: True",
+        "in the ball: True",
+        "label kept: True",
+        "reasons that surely stay, of 2: [",
     ],
     "models": ["same logits: True", "relu in 'act1' (ReLU)", "SmoothResNet18"],
     "data": [
@@ -162,6 +178,78 @@ def test_pages_run_and_show_what_they_say(name, expected) -> None:
     if name == "calibration":
         shares = [int(share) for share in re.findall(r"bound held for (\d+)%", printed)]
         assert shares[0] < shares[1]
+
+
+def test_the_stories_show_what_they_print() -> None:
+    """Words to the letter, numbers nearly: other processors round differently."""
+    text = page("stories")
+    shown = re.findall(r"<!-- begin story \d -->\n```text\n(.*?)\n```", text, re.DOTALL)
+    printed = render.stories(text)
+    assert len(shown) == len(printed) == 4
+    for before, now in zip(shown, printed, strict=True):
+        assert re.findall("[a-zA-Z']+", before) == re.findall("[a-zA-Z']+", now)
+        assert numbers(before) == pytest.approx(numbers(now), rel=0.05, abs=0.11)
+
+
+def wanted() -> list[str]:
+    """The third column of the table of what is wanted, and how."""
+    rows = re.findall(r"^\| [^|]+ \| [^|]+ \| `([^`]+)` \|$", page("howto"), re.MULTILINE)
+    assert len(rows) >= 10
+    return rows
+
+
+def test_what_is_wanted_is_had_from_python() -> None:
+    names: dict[str, Any] = {}
+    exec(render.python_blocks(page("howto"))[0], names)
+    for snippet in (row for row in wanted() if not row.startswith("attribound ")):
+        assert str(eval(snippet, names)), snippet
+
+
+def test_what_is_wanted_is_had_from_the_command_line(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (row for row in wanted() if row.startswith("attribound ")):
+        done = CliRunner().invoke(app, command.split()[1:])
+        assert done.exit_code == 0, f"{command}\n{done.output}"
+    assert (tmp_path / "runs" / "first" / "report.html").is_file()
+    assert (tmp_path / "runs" / "igr" / "model.safetensors").is_file()
+
+
+@pytest.fixture(scope="module")
+def site() -> dict[str, str]:
+    """The pages of the site; MkDocs itself, which `make site` installs, is not needed for them."""
+    return SITE.gathered()
+
+
+def test_links_between_pages_of_the_site_lead_somewhere(site) -> None:
+    links = [
+        (name, target)
+        for name, text in site.items()
+        for target in re.findall(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)", text)
+    ]
+    assert len(links) > 50
+    assert [(name, target) for name, target in links if target not in site] == []
+    broken = SITE.linked("[a](../docs/guide.md) [b](../CONTRIBUTING.md#adding) [c](docs/x.md)")
+    assert broken == "[a](guide.md) [b](contributing.md#adding) [c](x.md)"
+
+
+def test_every_page_of_the_site_is_in_its_menu(site) -> None:
+    menu = re.findall(r"[\w]+\.md", (ROOT / "mkdocs.yml").read_text())
+    rooms = [f"api_{room}.md" for room in SITE.ROOMS]
+    assert sorted([*menu, *rooms]) == sorted(site)
+
+
+def test_the_site_refers_to_every_public_name_and_command(site) -> None:
+    listed = " ".join(text for name, text in site.items() if name.startswith("api_"))
+    values = {name: getattr(ab, name) for name in ab.__all__}
+    kinds = {name: value for name, value in values.items() if inspect.isclass(value)}
+    at_home = {n for n, v in kinds.items() if not v.__module__.startswith("attribound.basics")}
+    assert [n for n in at_home if f".{kinds[n].__qualname__}" not in listed] == []
+    for command in ("audit", "report", "compare", "runs", "zoo", "train", "calibrate"):
+        assert f"## `attribound {command}`" in site["commands.md"]
+
+
+def test_names_that_docstrings_refer_to_are_shown_as_names() -> None:
+    assert SITE.on_page_content("see :class:<code>~a.b.Ball</code>") == "see <code>Ball</code>"
 
 
 def test_the_json_of_models_is_a_config() -> None:

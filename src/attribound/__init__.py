@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from attribound.bounding.guarantees import bound, bounds
     from attribound.bounding.mean_value import MeanValue
     from attribound.bounding.method import Method, Question
-    from attribound.bounding.reasons import Reasons, max_epsilon, reasons
+    from attribound.bounding.reasons import Reasons, Switches, max_epsilon, reasons, switches
     from attribound.bounding.restate import restate
     from attribound.bounding.smoothed import Smoothed
     from attribound.bounding.validation import Validation, validate
@@ -84,7 +84,7 @@ _HOMES = {
     "bounding.guarantees": "bound bounds",
     "bounding.mean_value": "MeanValue",
     "bounding.method": "Method Question",
-    "bounding.reasons": "Reasons max_epsilon reasons",
+    "bounding.reasons": "Reasons Switches max_epsilon reasons switches",
     "bounding.restate": "restate",
     "bounding.smoothed": "Smoothed",
     "bounding.validation": "Validation validate",
@@ -158,6 +158,7 @@ __all__ = [
     "SpectralSolver",
     "SplitConformal",
     "Status",
+    "Switches",
     "Validation",
     "attacks",
     "audit",
@@ -180,6 +181,7 @@ __all__ = [
     "register_claim",
     "restate",
     "smooth",
+    "switches",
     "to_spec",
     "to_text",
     "validate",

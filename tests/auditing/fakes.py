@@ -95,12 +95,17 @@ def measure(batch: range) -> Fake:
     return measured(batch)
 
 
-def failed(number: int, reason: str) -> Fake:
-    return measured(samples_of(number), reason)
+def failed(batch: range, reason: str) -> Fake:
+    return measured(batch, reason)
+
+
+def halves(batch: range) -> tuple[range, range]:
+    middle = len(batch) // 2
+    return batch[:middle], batch[middle:]
 
 
 def work(prepare: Callable[[], Callable[[Any], Fake]]) -> Work:
-    return Work(measure=measure, prepare=prepare, batch=samples_of, failed=failed)
+    return Work(measure=measure, prepare=prepare, batch=samples_of, failed=failed, halves=halves)
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,26 @@ class Deadly:
 
     def dead(self) -> list[Path]:
         return sorted(self.folder.glob("dead-*"))
+
+
+@dataclass(frozen=True)
+class Hanging:
+    """A recipe whose workers never come back from a batch with ``sample`` in it."""
+
+    inner: Callable[[], Callable[[range], Fake]]
+    sample: int
+
+    def __call__(self) -> Callable[[range], Fake]:
+        inner = self.inner()
+        return lambda batch: time.sleep(600) if self.sample in batch else inner(batch)  # type: ignore[return-value,func-returns-value]
+
+
+@dataclass(frozen=True)
+class OfTensors:
+    """A recipe whose batches come with a tensor."""
+
+    def __call__(self) -> Callable[[tuple[torch.Tensor, range]], Fake]:
+        return lambda batch: measured(batch[1])
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def test_a_record_for_each_sample_and_claim() -> None:
     methods = (ab.FirstOrder(), ab.Adjusted())
     asked = question()
     prepared([asked], methods)
-    records = bound_records(asked, methods)
+    records = bound_records([asked] * 2, methods)
     assert [[each["claim"] for each in row] for row in records] == [["first_order", "adjusted"]] * 2
     expected = ab.bound(asked.attribution, asked.x, asked.ball).euclidean.tolist()
     assert [row[0]["euclidean"] for row in records] == pytest.approx(expected)
@@ -64,7 +64,7 @@ def test_one_preparation_serves_all_balls() -> None:
 
 def test_a_claim_that_does_not_apply_says_why() -> None:
     prepared([question()], (Refusing(),))
-    records = bound_records(question(), (ab.FirstOrder(), Refusing()))
+    records = bound_records([question()] * 2, (ab.FirstOrder(), Refusing()))
     for first, refused in records:
         assert first["euclidean"] > 0
         assert refused == {
@@ -75,7 +75,7 @@ def test_a_claim_that_does_not_apply_says_why() -> None:
 
 def test_a_claim_that_always_applies_must_not_fail() -> None:
     with pytest.raises(InputError, match="network: expected another"):
-        bound_records(question(), (Insisting(),))
+        bound_records([question()], (Insisting(),))
 
 
 class TestExceeded:

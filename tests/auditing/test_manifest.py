@@ -24,7 +24,7 @@ def test_it_comes_back_as_it_was_written(tmp_path: Path) -> None:
     own = manifest(inputs={"my.balls:Frozen": "sha256:1"})
     own.write(tmp_path)
     assert Manifest.read(tmp_path) == own
-    assert json.loads((tmp_path / RUN).read_text())["format_version"] == 2
+    assert json.loads((tmp_path / RUN).read_text())["format_version"] == 3
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ class TestDifferencesInLists:
         ("2026-01-01", "2027-01-01", "changed since"),
         ('"samples"', '"sample"', "missing or damaged entry"),
         ('"attribound run"', '"another"', "another kind of file"),
-        ('"format_version": 2', '"format_version": 1', "format version 2, got 1"),
+        ('"format_version": 3', '"format_version": 1', "format version 3, got 1"),
         ("{", "", "no JSON"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_line_for_each_record_beside_the_key_of_its_row(name, cut) -> None:
     part = rows()[cut]
     expected = [
         {
-            **{key: row[key] for key in (*KEY, "label", "features", "error")},
+            **{key: row[key] for key in (*KEY, "label", "features", "error", "id")},
             **record,
         }
         for row in part.to_pylist()

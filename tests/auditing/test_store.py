@@ -60,7 +60,7 @@ def test_the_long_tables_are_the_records_of_the_rows(tmp_path: Path) -> None:
         assert records.num_rows == len(expected) > len(rows) - 1
         for found, (row, record) in zip(records.to_pylist(), expected, strict=True):
             assert {key: found[key] for key in record} == record
-            same = ("sample", "label", "attribution", "ball", "epsilon", "features", "error")
+            same = ("sample", "label", "attribution", "ball", "epsilon", "features", "error", "id")
             assert all(found[key] == row[key] for key in same)
             assert found.keys() == {*record, *same}
 
@@ -85,7 +85,7 @@ def test_to_pandas_and_polars(tmp_path: Path) -> None:
         assert len(run.to_pandas(what)) == len(run.to_polars(what)) == count
     assert len(run.to_pandas()) == len(run.to_polars()) == 20
     with pytest.raises(
-        InputError, match="table: expected one of samples, bounds, attacks, got 'x'"
+        InputError, match="table: expected one of samples, bounds, attacks, reasons, got 'x'"
     ):
         run.to_pandas("x")
 
@@ -322,7 +322,7 @@ class TestDamage:
             ('"seed": 0', '"seed": 1', "changed since"),
             ('"samples"', '"sample"', "missing or damaged entry"),
             ('"attribound run"', '"another"', "another kind of file"),
-            ('"format_version": 2', '"format_version": 1', "format version 2, got 1"),
+            ('"format_version": 3', '"format_version": 1', "format version 3, got 1"),
             ("{", "", "no JSON"),
         ],
     )

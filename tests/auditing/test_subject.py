@@ -167,7 +167,7 @@ def calibrated(subject: Subject, name: str, ball: ab.Ball) -> dict:
     """The record of the calibrated bound of the first sample."""
     attribution, x = subject.attributions[name], cases.batch().x
     question = Question(attribution, x, ball, attribution.targets(x))
-    ((record,), *_) = bound_records(question, subject.settings.claims or ())
+    ((record,), *_) = bound_records([question], subject.settings.claims or ())
     return record
 
 

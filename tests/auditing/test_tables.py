@@ -149,7 +149,7 @@ class TestScaler:
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=0)
         assert run.manifest.data["columns"] == ["age", "income", "housing"]
         assert run.manifest.data["features"] == [*FEATURES]
-        assert run.manifest.data["ids"] == [f"p{row}" for row in range(12)]
+        assert run.rows()["id"].to_pylist() == [f"p{row}" for row in range(12)]
 
     @pytest.mark.parametrize(
         ("said", "message"),
@@ -214,7 +214,7 @@ def test_what_is_no_p_ball_freezes_nothing() -> None:
 
     Odd.__abstractmethods__ = frozenset()
     x = torch.ones(1, 2)
-    batch = Batch(0, torch.tensor([0]), x, torch.tensor([0]), torch.tensor([[True, False]]))
+    batch = Batch(0, torch.tensor([0]), x, torch.tensor([0]), free=torch.tensor([[True, False]]))
     with pytest.raises(ab.InputError, match="expected a p-ball, in which the padding"):
         batch.held(Odd(), x)
     assert batch.held(ab.L2Ball(0.1, scale=2.0), x).scale.tolist() == [[2, 0]]

@@ -86,6 +86,17 @@ class TestOutput:
         assert refused.exit_code == 2
         assert "--smooth auto" in refused.stderr
 
+    def test_lists_of_reasons_are_answered_first(self, tmp_path: Path) -> None:
+        done = audited(tmp_path / "run", "--keep=3", "--limit=2")
+        assert done.exit_code == 0
+        assert done.stdout.lstrip().startswith("For ")
+        assert "of 2 samples the three reasons can't change within l2" in done.stdout
+        assert Run.open(tmp_path / "run").reasons().num_rows == 2 * 2 * 3
+        told = audited(tmp_path / "told", "--keep=3", "--limit=2", "--json")
+        (first, *_) = json.loads(told.stdout)["reasons"]
+        assert (first["k"], first["n"], first["claim"]) == (3, 2, "first-order")
+        assert run("audit", "--keep=0").exit_code == 2
+
     def test_quiet_prints_nothing(self, tmp_path: Path) -> None:
         result = audited(tmp_path / "run", "--quiet")
         assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
@@ -295,6 +306,33 @@ class TestExitCodes:
         result = run("audit", f"--out={out}", "--resume", "--trust", "--quiet", *HERE)
         assert result.exit_code == 0, result.stderr
         assert Run.open(out).finished
+
+    def test_a_crash_has_a_code_of_its_own_and_says_how_to_go_on(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        out = tmp_path / "run"
+
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError("a mistake of ours")
+
+        monkeypatch.setattr(Run, "write", broken)
+        result = audited(out, "--quiet")
+        assert result.exit_code == 70
+        assert "Traceback" in result.stderr
+        assert result.stderr.splitlines()[-1] == (
+            "attribound: crashed with ZeroDivisionError; "
+            f"go on with: attribound audit --out {out} --resume --trust"
+        )
+        monkeypatch.undo()
+        monkeypatch.setattr(command.auditing.Run, "open", broken)
+        elsewhere = run("report", str(out))
+        assert elsewhere.exit_code == 70
+        assert elsewhere.stderr.splitlines()[-1].endswith("ZeroDivisionError; please report it")
+
+    def test_patience_is_the_engines(self, tmp_path: Path) -> None:
+        wrong = audited(tmp_path / "run", "--patience=0")
+        assert wrong.exit_code == 2
+        assert "patience: expected seconds above 0" in wrong.stderr
 
     def test_ctrl_c_says_how_to_go_on(self, tmp_path: Path) -> None:
         """A real one, to a whole group of processes."""

@@ -74,10 +74,10 @@ class TestTrust:
 
 class TestLimits:
     def test_what_grows_little_passes(self) -> None:
-        refuse_inflation("f", 2**28, 1, "")
+        refuse_inflation("f", 2**27, 1, "")
         refuse_inflation("f", 200 * 2**30, 2**30, "")
-        with pytest.raises(InputError, match=r"f: expected data of at most 256 MiB.*got 256 MiB"):
-            refuse_inflation("f", 2**28 + 1, 1, "pack less")
+        with pytest.raises(InputError, match=r"f: expected data of at most 128 MiB.*got 128 MiB"):
+            refuse_inflation("f", 2**27 + 1, 1, "pack less")
 
     def test_settings_are_small_plain_files(self, tmp_path: Path) -> None:
         file = tmp_path / "a.json"

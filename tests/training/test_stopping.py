@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 
 import pytest
 
@@ -44,3 +45,24 @@ def test_other_threads_have_no_signals() -> None:
 
 def test_stopped_knows_the_signal() -> None:
     assert Stopped("x", signal.SIGTERM).signal == 15
+
+
+def test_a_long_step_is_broken_off() -> None:
+    begun = time.monotonic()
+
+    def step() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        while time.monotonic() - begun < 60:
+            time.sleep(0.01)
+
+    with pytest.raises(Stopped, match="last checkpoint") as stopped, Stopper(seconds=0.2):
+        step()
+    assert stopped.value.signal == signal.SIGTERM
+    assert time.monotonic() - begun < 30
+
+
+def test_what_follows_the_step_is_not() -> None:
+    with Stopper(seconds=0.05) as stopper:
+        signal.raise_signal(signal.SIGTERM)
+        stopper.in_time()
+        time.sleep(0.2)

@@ -86,4 +86,5 @@ def expected(settings: AuditSettings) -> int:
     transferred = len(settings.balls) if copied and settings.made_attacks else 0
     claims = settings.claims or ()
     averaged = any(method.opponent() is not None for method in claims) * len(settings.balls)
-    return len(claims) * (1 + len(settings.balls)) + made + transferred + averaged
+    listed = 0 if settings.keep is None else len(claims) * len(settings.balls)
+    return len(claims) * (1 + len(settings.balls)) + made + transferred + averaged + listed

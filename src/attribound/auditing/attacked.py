@@ -199,3 +199,30 @@ def _better(one: Furthest, other: Furthest) -> Furthest:
         deviation=torch.maximum(one.deviation, other.deviation),
         degrees=torch.maximum(one.degrees, other.degrees),
     )
+
+
+def kept_maps(which: str, rows: list[Fields], prey: Prey, best: Furthest) -> list[Fields]:
+    """Inputs and maps of ``all`` samples, or those that moved most, turned most, and typically."""
+    if which == "none":
+        return []
+    chosen = list(range(len(rows)))
+    if which == "some":
+        order = best.deviation.argsort(stable=True).tolist()
+        turned = int(best.degrees.argmax())
+        chosen = sorted({order[-1], order[(len(order) - 1) // 2], turned})
+    found: list[Fields] = []
+    for i in chosen:
+        tensors = {
+            "input": prey.x[i],
+            "clean_map": prey.clean[i],
+            "delta": best.delta[i],
+            "attacked_map": best.attacked_map[i],
+        }
+        row: Fields = {key: rows[i][key] for key in ("sample", "attribution", "ball", "epsilon")}
+        row["shape"] = list(prey.x.shape[1:])
+        row["map_shape"] = list(prey.clean.shape[1:])
+        row |= {
+            key: value.detach().cpu().float().flatten().tolist() for key, value in tensors.items()
+        }
+        found.append(row)
+    return found

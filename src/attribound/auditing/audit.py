@@ -91,6 +91,7 @@ def audit(
         if chosen is not None:
             subject.details["smooth"] = chosen
         subject.refuse_kinks(samples.batch(0).x)
+        subject.refuse_keep(samples.batch(0).x)
         manifest = _manifest(subject, samples)
     run = Run.resume(out, manifest) if resume and out is not None else Run.create(out, manifest)
     recipe = Recipe(whole, manifest.model["fingerprint"], manifest.inputs, str(Path.cwd()), module)
@@ -98,7 +99,7 @@ def audit(
         measure=partial(measure, subject),
         prepare=recipe,
         batch=samples.batch,
-        failed=lambda number, reason: failed(whole, samples.batch(number), reason),
+        failed=partial(failed, whole),
     )
     with run, ExitStack() as stack:
         watch: Watcher = Unseen()
@@ -165,7 +166,7 @@ def _manifest(subject: Subject, samples: Samples) -> Manifest:
             "classes": list(examples.classes),
             "shape": list(examples.shape),
             "examples": len(examples),
-            **described(examples, samples.indices),
+            **described(examples),
         },
         versions=_versions(),
         samples=len(samples),

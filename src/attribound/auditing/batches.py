@@ -20,6 +20,7 @@ class Batch:
         indices: of the samples in the data.
         x: ``(batch, *features)``.
         labels: ``(batch,)``.
+        ids: what the data calls them; None if nothing.
         free: which features may change, ``(batch, *features)``; None for all.
     """
 
@@ -27,6 +28,7 @@ class Batch:
     indices: Tensor
     x: Tensor
     labels: Tensor
+    ids: tuple[str, ...] | None = None
     free: Tensor | None = None
 
     def __len__(self) -> int:
@@ -36,8 +38,10 @@ class Batch:
         """Its first and its second half."""
         middle = len(self) // 2
         for rows in (slice(0, middle), slice(middle, None)):
+            ids = None if self.ids is None else self.ids[rows]
             free = None if self.free is None else self.free[rows]
-            yield Batch(self.number, self.indices[rows], self.x[rows], self.labels[rows], free)
+            own = self.x[rows], self.labels[rows]
+            yield Batch(self.number, self.indices[rows], *own, ids, free)
 
     def held(self, ball: Ball, x: Tensor) -> Ball:
         """``ball`` with what may not change frozen, sample by sample.

@@ -24,34 +24,46 @@ _ANGLE_TOLERANCE = 1e-4  # rounding, as for attribound.validate
 def prepared(questions: Sequence[Question], methods: Sequence[Method], say: Say = silent) -> None:
     """Let methods answer the questions about all balls together where that saves work."""
     for method in methods:
-        say(_called(method))
+        say(called(method))
         # What may not apply is asked again in each ball, and says why there.
         with suppress(AttriboundError) if method.may_not_apply else nullcontext():
             method.prepare(questions)
 
 
-def bound_records(
+def put(
     question: Question,
     methods: Sequence[Method],
     say: Say = silent,
     of_values: Question | None = None,
-) -> list[list[Fields]]:
-    """The bounds of each sample, a record a claim.
+) -> list[Question]:
+    """The question that each method is asked.
 
     ``of_values`` is about the network itself where ``question`` is about a smooth copy of it. It
     is asked where a method needs no slopes, and first where one can speak of kinks; default:
     ``question``, too.
+    """
+    asked = []
+    for method in methods:
+        own = question if method.needs_slopes else of_values or question
+        if method.of_kinked and of_values not in (None, question):
+            say(called(method))
+            own = _answered(of_values, method) or own
+        asked.append(own)
+    return asked
+
+
+def bound_records(
+    asked: Sequence[Question], methods: Sequence[Method], say: Say = silent
+) -> list[list[Fields]]:
+    """The bounds of each sample, a record a claim; each method answers its question.
 
     A claim that cannot be made here (a certificate of a network that has none, a
     calibration for something else) says why in its status; the others are not touched.
     """
     by_claim = []
-    for method in methods:
-        say(_called(method))
-        asked = question if method.needs_slopes else of_values or question
-        if method.of_kinked and of_values not in (None, question):
-            asked = _answered(of_values, method) or asked
-        by_claim.append(_records(asked, method))
+    for question, method in zip(asked, methods, strict=True):
+        say(called(method))
+        by_claim.append(_records(question, method))
     return [list(records) for records in zip(*by_claim, strict=True)]
 
 
@@ -64,7 +76,8 @@ def _answered(of_values: Question, method: Method) -> Question | None:
     return None
 
 
-def _called(method: Method) -> str:
+def called(method: Method) -> str:
+    """What is said of a method at work."""
     return method.claim.name.replace("_", "-")
 
 
@@ -80,17 +93,16 @@ def _records(question: Question, method: Method) -> list[Fields]:
     records = unstacked(_columns(bound))
     for record, status, source in zip(records, bound.status, bound.source, strict=True):
         record["claim"] = claim
-        record["subject"] = _subject(bound)
+        record["subject"] = AVERAGED if isinstance(bound, SmoothedBound) else whose(bound.subject)
         record["status"] = str(status)
         record["source"] = source
         record["seconds"] = question.seconds[method] / count
     return records
 
 
-def _subject(bound: Bound) -> str:
-    if isinstance(bound, SmoothedBound):
-        return AVERAGED
-    return YOURS if bound.subject == OWN else COPY
+def whose(subject: str) -> str:
+    """How rows call the network of a plain map."""
+    return YOURS if subject == OWN else COPY
 
 
 def _columns(bound: Bound) -> dict[str, Tensor]:

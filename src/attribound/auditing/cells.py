@@ -117,6 +117,11 @@ class Cell:
         return [_found(row, "attack", name).get("repeats") or [] for row in self._attacks]
 
     @cached_property
+    def reasons(self) -> list[list[dict[str, Any]]]:
+        """Of each sample what stays of its list, a record a claim; empty if nobody asked."""
+        return [records or [] for records in self.rows["reasons"].to_pylist()]
+
+    @cached_property
     def _bounds(self) -> list[list[dict[str, Any]]]:
         found: list[list[dict[str, Any]]] = self.rows["bounds"].to_pylist()
         return found

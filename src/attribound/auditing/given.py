@@ -57,8 +57,10 @@ class Samples:
     def batch(self, number: int) -> Batch:
         """Batch ``number``, read now."""
         own = self.indices[number * self.size : (number + 1) * self.size]
-        free = None if self.examples.free is None else self.examples.free[own]
-        return Batch(number, own, self.examples.read(own), self.examples.labels[own], free)
+        every, masks = self.examples.ids, self.examples.free
+        ids = None if every is None else tuple(every[i] for i in own.tolist())
+        free = None if masks is None else masks[own]
+        return Batch(number, own, self.examples.read(own), self.examples.labels[own], ids, free)
 
     @property
     def fingerprint(self) -> str:

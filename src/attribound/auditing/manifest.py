@@ -16,13 +16,14 @@ from attribound.values.registry import FOREIGN
 
 RUN = "run.json"
 FORMAT = "attribound run"
-VERSION = 2
+VERSION = 3
 
 #: Versions that may change the numbers. The others are stored for the reader only.
 _DECISIVE = ("attribound", "torch")
 
 #: Samples of a run, far beyond what anyone can audit.
 _MOST = 10**9
+_IMAGE = 3  # dimensions
 
 Json = Mapping[str, Any]
 
@@ -81,6 +82,25 @@ class Manifest:
     def checksum(self) -> str:
         """SHA-256 of all of it, names and classes too, so that no entry is changed unnoticed."""
         return _digest(dict(self._content()))
+
+    def score_names(self, scores: int) -> list[str]:
+        """What the scores of maps of so many are called: features, columns or pixels by place.
+
+        Empty if nothing is known of them.
+        """
+        for kind in ("features", "columns"):
+            names = self.data.get(kind) or ()
+            if len(names) == scores:
+                return [str(name) for name in names]
+        shape: Sequence[int] = self.data.get("shape") or ()
+        if len(shape) != _IMAGE:
+            return []
+        channels, height, width = shape
+        pixels = [f"row {row}, column {column}" for row in range(height) for column in range(width)]
+        if scores == len(pixels):
+            return pixels
+        several = [f"channel {channel}, {name}" for channel in range(channels) for name in pixels]
+        return several if scores == len(several) else []
 
     def differences(self, other: Manifest) -> list[str]:
         """What keeps ``other`` from going on with this run, as ``name: stored, now given``."""

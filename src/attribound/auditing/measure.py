@@ -13,16 +13,18 @@ import torch
 from attribound.attacks import Attack
 from attribound.attributions import fidelity
 from attribound.auditing.at_work import Say, Steps, expected
-from attribound.auditing.attacked import Found, Furthest, Prey, Transferred, attack_all
+from attribound.auditing.attacked import Found, Prey, Transferred, attack_all, kept_maps
 from attribound.auditing.batches import Batch
 from attribound.auditing.bounded import (
     Fields,
     bound_records,
     mark_exceeded,
     prepared,
+    put,
     unstacked,
 )
 from attribound.auditing.on_averaged import on_averaged
+from attribound.auditing.reasoned import Lists
 from attribound.auditing.rows import AVERAGED, COPY, MAPS_SCHEMA, SCHEMA, YOURS, table
 from attribound.auditing.settings import AuditSettings
 from attribound.auditing.subject import Subject, top
@@ -101,9 +103,11 @@ def _failed(settings: AuditSettings, name: str, batch: Batch, error: str) -> lis
 
 def _identity(batch: Batch, name: str, ball: Ball) -> list[Fields]:
     """The columns that are known beforehand."""
+    names = batch.ids or [None] * len(batch)
     return [
         {
             "sample": sample,
+            "id": called,
             "batch": batch.number,
             "label": label,
             "attribution": name,
@@ -111,7 +115,9 @@ def _identity(batch: Batch, name: str, ball: Ball) -> list[Fields]:
             "epsilon": ball.epsilon,
             "features": batch.x[0].numel(),
         }
-        for sample, label in zip(batch.indices.tolist(), batch.labels.tolist(), strict=True)
+        for sample, called, label in zip(
+            batch.indices.tolist(), names, batch.labels.tolist(), strict=True
+        )
     ]
 
 
@@ -135,19 +141,24 @@ def _measured(
     of_values = (
         questions if yours is None else [replace(each, attribution=yours) for each in questions]
     )
-    for asked, slopes in ((questions, True), (of_values, False)):
+    for about, slopes in ((questions, True), (of_values, False)):
         own_methods = [method for method in methods if method.needs_slopes == slopes]
-        prepared(asked, own_methods, lambda doing: steps.next(f"{name}, all balls, {doing}"))
+        prepared(about, own_methods, lambda doing: steps.next(f"{name}, all balls, {doing}"))
     rows: list[Fields] = []
     maps: list[Fields] = []
     for ball, question, of_value in zip(balls, questions, of_values, strict=True):
         say = partial(_in_ball, steps, f"{name}, {ball.name} {ball.epsilon:g}")
-        bounds = bound_records(question, methods, say, of_value)
+        asked = put(question, methods, say, of_value)
+        bounds = bound_records(asked, methods, say)
         attacks = subject.attacks(name, x, ball)
         attacked = attack_all(prey, ball, attacks, YOURS if own is None else COPY, say)
         earnest = attacked if own is None else _on_yours(settings, own, ball, attacked, say)
         apart = None if own is None else _apart(prey, own, ball)
         averaged = on_averaged(settings, own or prey, ball, bounds, say)
+        reasons: list[list[Fields]] | None = None
+        if settings.keep is not None:
+            known = [*attacked.deltas, *earnest.deltas]
+            reasons = Lists(settings, known).records(asked, methods, bounds, say)
         here = []
         for i, identity in enumerate(_identity(batch, name, ball)):
             strongest = {
@@ -165,6 +176,7 @@ def _measured(
                 "averaged": averaged.strongest[i],
                 "bounds": bounds[i],
                 "attacks": records if own is None else [*records, *earnest.records[i]],
+                "reasons": None if reasons is None else reasons[i],
             }
             if apart is not None:
                 row["fidelity"] = {**row["fidelity"], "ball_degrees": apart[i]}
@@ -173,7 +185,7 @@ def _measured(
             _refuse_nan(row, f"sample {row['sample']}")
         rows += here
         if attacked.best is not None:
-            maps += _maps(settings, here, prey, attacked.best)
+            maps += kept_maps(settings.maps, here, prey, attacked.best)
     return rows, maps
 
 
@@ -245,30 +257,3 @@ def _refuse_nan(value: Any, where: str) -> None:
             got=f"NaN in {column}",
             remedy="use dtype float64, a smaller ball, or leave the sample out",
         )
-
-
-def _maps(settings: AuditSettings, rows: list[Fields], prey: Prey, best: Furthest) -> list[Fields]:
-    """Inputs and maps of all samples, or of those that moved most, turned most, and typically."""
-    if settings.maps == "none":
-        return []
-    chosen = list(range(len(rows)))
-    if settings.maps == "some":
-        order = best.deviation.argsort(stable=True).tolist()
-        turned = int(best.degrees.argmax())
-        chosen = sorted({order[-1], order[(len(order) - 1) // 2], turned})
-    found: list[Fields] = []
-    for i in chosen:
-        tensors = {
-            "input": prey.x[i],
-            "clean_map": prey.clean[i],
-            "delta": best.delta[i],
-            "attacked_map": best.attacked_map[i],
-        }
-        row: Fields = {key: rows[i][key] for key in ("sample", "attribution", "ball", "epsilon")}
-        row["shape"] = list(prey.x.shape[1:])
-        row["map_shape"] = list(prey.clean.shape[1:])
-        row |= {
-            key: value.detach().cpu().float().flatten().tolist() for key, value in tensors.items()
-        }
-        found.append(row)
-    return found

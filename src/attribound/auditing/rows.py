@@ -1,4 +1,4 @@
-"""The rows of an audit: one per sample, attribution and ball, with records of bounds and attacks.
+"""The rows of an audit: one per sample, attribution and ball, with records of what was found.
 
 Numbers are null where something was not computed, with the reason in ``error`` or in the
 ``status`` of the bound. They are never NaN; angles of which nothing is known are 180.
@@ -6,7 +6,7 @@ Numbers are null where something was not computed, with the reason in ``error`` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +27,7 @@ _ALWAYS = {
     "features": _INT,  # of the input
 }
 _SAMPLE = {
+    "id": _TEXT,  # what the data calls the sample; null if nothing
     "error": _TEXT,  # null if fine
     "scores": _INT,  # of the attribution
     "prediction": _INT,
@@ -80,6 +81,27 @@ _ATTACK = {
     "evaluations": _INT,
     "seconds": _FLOAT,
 }
+_LIST, _PLACES, _FLAGS = pa.list_(_FLOAT), pa.list_(_INT), pa.list_(_BOOL)
+#: What stays of the largest scores under a claim; lists are of these scores, the largest first.
+_REASON = {
+    "claim": _TEXT,
+    "subject": _TEXT,
+    "status": _TEXT,  # why nothing is said, else null
+    "features": _PLACES,  # in the flattened map
+    "values": _LIST,
+    "low": _LIST,
+    "high": _LIST,
+    "sign_kept": _FLAGS,
+    "stays": _FLAGS,
+    "kept": _INT,  # so many surely stay
+    "order_kept": _INT,
+    # By the attack on the list that left fewest: how many, the list there, their scores there.
+    "attacked_kept": _INT,
+    "attacked_features": _PLACES,
+    "attacked_values": _LIST,
+    "exceeded": _BOOL,  # it left fewer than surely stay
+    "seconds": _FLOAT,
+}
 #: The attack that moved a sample furthest; ``degrees`` is the largest angle of all.
 _STRONGEST = {
     "by": _TEXT,
@@ -106,6 +128,7 @@ SCHEMA = pa.schema(
         pa.field("averaged", _struct(_STRONGEST)),  # on the averaged map
         pa.field("bounds", pa.list_(_struct(_BOUND)), nullable=False),
         pa.field("attacks", pa.list_(_ATTACK_RECORD), nullable=False),
+        pa.field("reasons", pa.list_(_struct(_REASON))),  # null if none were asked for
     ]
 )
 MAPS_SCHEMA = pa.schema(
@@ -138,7 +161,7 @@ def table(rows: Sequence[Mapping[str, object]], columns: pa.Schema) -> pa.Table:
 
 def samples(rows: pa.Table) -> pa.Table:
     """One line a row, without the lists; ``strongest_deviation`` and so on are columns."""
-    plain = rows.drop_columns(["bounds", "attacks"])
+    plain = rows.drop_columns(["bounds", "attacks", "reasons"])
     for name in ("fidelity", "strongest", "yours", "averaged"):
         at = plain.schema.get_field_index(name)
         struct = (
@@ -151,12 +174,12 @@ def samples(rows: pa.Table) -> pa.Table:
 
 
 def long(rows: pa.Table, name: str) -> pa.Table:
-    """One line a record of the list ``name`` (``bounds`` or ``attacks``), beside the row's key."""
+    """One line a record of a list (``bounds``, ``attacks``, ``reasons``), beside the row's key."""
     lists = rows[name].combine_chunks()
     parents = pc.list_parent_indices(lists)
     records = pc.list_flatten(lists)
     keys = [column for column in _ALWAYS if column != "batch"]
-    found = rows.select([*keys, "error"]).take(parents)
+    found = rows.select([*keys, "error", "id"]).take(parents)
     for field in SCHEMA.field(name).type.value_type:
         found = found.append_column(field.name, pc.struct_field(records, field.name))
     return found
@@ -166,6 +189,46 @@ def untimed(rows: pa.Table) -> pa.Table:
     """The rows without what differs between two runs of the same settings."""
     listed = rows.to_pylist()
     for row in listed:
-        for record in (*row["bounds"], *row["attacks"]):
+        for record in (*row["bounds"], *row["attacks"], *(row["reasons"] or ())):
             record["seconds"] = None
     return pa.Table.from_pylist(listed, schema=rows.schema)
+
+
+_ONE = {"features": "feature", "values": "value", "attacked_values": "attacked_value"}
+#: One line a reason.
+REASONS_SCHEMA = pa.schema(
+    [
+        *((name, kind) for name, kind in _ALWAYS.items() if name != "batch"),
+        *((name, _TEXT) for name in ("id", "error", "claim", "subject", "status")),
+        *(("rank", _INT), ("feature", _INT), ("name", _TEXT)),
+        *((name, _FLOAT) for name in ("value", "low", "high")),
+        *(("sign_kept", _BOOL), ("stays", _BOOL)),
+        *(("attacked_value", _FLOAT), ("attacked_stays", _BOOL)),
+        *((name, _INT) for name in ("kept", "order_kept", "attacked_kept")),
+        ("exceeded", _BOOL),
+    ]
+)
+
+
+def reasons(rows: pa.Table, names: Callable[[int], Sequence[str]] = lambda _: ()) -> pa.Table:
+    """One line a reason: its rank from 1, place, name, score, ends, and what an attack made of it.
+
+    ``names`` gives those of all scores of maps of so many; the place itself where there is none.
+    A claim that says nothing has one line, with its status.
+    """
+    lines = []
+    for row in rows.drop_columns(["bounds", "attacks"]).to_pylist():
+        called = names(row["scores"] or 0)
+        for record in row["reasons"] or ():
+            lists = [name for name in _REASON if isinstance(record[name], list)]
+            whole = {**row, **{name: record[name] for name in _REASON if name not in lists}}
+            whole["features"] = row["features"]  # of the input
+            there = record["attacked_features"]
+            lines += [] if record["features"] else [whole]
+            for rank, place in enumerate(record["features"] or ()):
+                own = {_ONE.get(name, name): record[name][rank] for name in lists}
+                own |= {"rank": rank + 1, "name": called[place] if called else str(place)}
+                own["attacked_stays"] = None if there is None else place in there
+                lines.append({**whole, **own})
+    found = [{name: each.get(name) for name in REASONS_SCHEMA.names} for each in lines]
+    return pa.Table.from_pylist(found, REASONS_SCHEMA)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 
 from attribound.attacks import Attack
+from attribound.attacks.displace import By
 from attribound.attributions import Attribution, IntegratedGradients
 from attribound.auditing.protocols import Protocol, Quick
 from attribound.auditing.tables import TableSettings
@@ -56,6 +57,10 @@ class AuditSettings(Record):
         own_attacks: those on a network with kinks itself: with ``smooth`` beside all that was
             found on the copy, without it (certificates alone) beside ``attacks`` that climb no
             slopes.
+        keep: a number of reasons: which of so many largest scores stay is said under every claim,
+            beside what attacks aimed at them leave; None for nothing of that.
+        keep_by: how these are ranked, ``value`` (default) or ``absolute``.
+        called: what samples are called in sentences about reasons, e.g. ``applicants``.
         k: for top-k; None: 100, or 1000 above 1024 scores, but at most a third of them.
         batch: examples computed together and stored as one part.
         maps: of which examples inputs and maps are kept for a gallery.
@@ -82,6 +87,9 @@ class AuditSettings(Record):
     methods: tuple[Method, ...] = ()
     attacks: dict[str, Attack] | None = None
     own_attacks: dict[str, Attack] | None = None
+    keep: int | None = None
+    keep_by: By | None = None
+    called: str | None = None
     k: int | None = None
     batch: int = 16
     maps: Literal["all", "some", "none"] = "some"
@@ -98,6 +106,7 @@ class AuditSettings(Record):
         _check("skip", self.skip, self.skip >= 0, "0 or more", "use the limit of another audit")
         _check("batch", self.batch, self.batch >= 1, "1 or more", "use e.g. 16")
         _check("k", self.k, self.k is None or self.k >= 1, "1 or more", "or leave it out")
+        _check("keep", self.keep, self.keep is None or self.keep >= 1, "1 or more", "use e.g. 4")
         _check("seed", self.seed, self.seed >= 0, "0 or more", "use e.g. 0")
         beta = self.smooth
         fine = beta is None or beta == "auto" or 0 < beta < math.inf

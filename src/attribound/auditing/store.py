@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from attribound.auditing.manifest import RUN, Manifest
 from attribound.auditing.parts import Parts
-from attribound.auditing.rows import KEY, MAPS_SCHEMA, SCHEMA, long, samples
+from attribound.auditing.rows import KEY, MAPS_SCHEMA, SCHEMA, long, reasons, samples
 from attribound.basics.errors import InputError
 from attribound.basics.locking import LOCK, Lock
 from attribound.basics.packages import package
@@ -189,23 +189,32 @@ class Run:
         """One line an attack."""
         return long(self.rows(), "attacks")
 
+    def reasons(self) -> pa.Table:
+        """One line a reason, with the name of its score if the data has names; see ``keep``."""
+        return reasons(self.rows(), self.manifest.score_names)
+
     def maps(self) -> pa.Table:
         """Inputs, perturbations and attributions of the samples they were stored for."""
         stored = {*self._maps.numbers()}
         return _ordered(self._maps.read([n for n in self.done() if n in stored]))
 
     def to_pandas(self, what: str = "samples") -> Any:
-        """``samples``, ``bounds`` or ``attacks`` as a pandas ``DataFrame``."""
+        """``samples``, ``bounds``, ``attacks`` or ``reasons`` as a pandas ``DataFrame``."""
         package("pandas", extra="frames", purpose="a table as a pandas DataFrame")
         return self._table(what).to_pandas()
 
     def to_polars(self, what: str = "samples") -> Any:
-        """``samples``, ``bounds`` or ``attacks`` as a polars ``DataFrame``."""
+        """``samples``, ``bounds``, ``attacks`` or ``reasons`` as a polars ``DataFrame``."""
         polars = package("polars", extra="frames", purpose="a table as a polars DataFrame")
         return polars.from_arrow(self._table(what))
 
     def _table(self, what: str) -> pa.Table:
-        tables = {"samples": self.samples, "bounds": self.bounds, "attacks": self.attacks}
+        tables = {
+            "samples": self.samples,
+            "bounds": self.bounds,
+            "attacks": self.attacks,
+            "reasons": self.reasons,
+        }
         if what not in tables:
             raise InputError(
                 "table",

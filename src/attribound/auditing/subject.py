@@ -13,7 +13,7 @@ from attribound.auditing.settings import AuditSettings, usual_attacks
 from attribound.auditing.sources import load_model
 from attribound.auditing.tables import scaled
 from attribound.balls import Ball
-from attribound.basics.errors import KinkError
+from attribound.basics.errors import InputError, KinkError
 from attribound.networks import smooth
 from attribound.networks.fingerprint import fingerprint
 
@@ -129,6 +129,27 @@ class Subject:
         except KinkError:
             return False
         return True
+
+    def refuse_keep(self, x: Tensor) -> None:
+        """Refuse lists of as many reasons as there are scores, or more, before all is computed.
+
+        Raises:
+            InputError: the setting ``keep`` is too large for an attribution.
+        """
+        if self.settings.keep is None:
+            return
+        for name, attribution in self.attributions.items():
+            try:
+                scores = attribution(self.place(x[:1]))[0].numel()
+            except Exception:  # noqa: S112 - the sample's own fault
+                continue
+            if self.settings.keep >= scores:
+                raise InputError(
+                    "keep",
+                    expected=f"fewer reasons than the {scores} scores of {name}",
+                    got=repr(self.settings.keep),
+                    remedy="credit notices give at most 4; leave it out for none",
+                )
 
     def kinked(self, error: KinkError) -> KinkError:
         """``error`` with what to do about it in an audit."""

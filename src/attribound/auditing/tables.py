@@ -136,19 +136,16 @@ def scaled(table: TableSettings, model: nn.Module) -> nn.Module:
     return Normalised(Normalisation(mean, std), model)
 
 
-def described(examples: Examples, indices: Tensor) -> dict[str, object]:
-    """What is known of the features by name, and of the examples at ``indices``, for ``run.json``.
-
-    ``columns`` are names of scores that are summed, ``features`` of single ones.
-    """
-    found: dict[str, object] = {}
-    if examples.columns is not None:
-        found["columns"] = list(examples.columns.names)
-        found["features"] = list(examples.columns.features)
-        found["groups"] = list(examples.columns.groups)
-    if examples.ids is not None:
-        found["ids"] = [examples.ids[place] for place in indices.tolist()]
-    return found
+def described(examples: Examples) -> dict[str, object]:
+    """What the features are called, for ``run.json``: ``columns`` names scores that are summed."""
+    columns = examples.columns
+    if columns is None:
+        return {}
+    return {
+        "columns": [*columns.names],
+        "features": [*columns.features],
+        "groups": [*columns.groups],
+    }
 
 
 def scaler_of(settings: TableSettings, examples: Examples) -> Normalisation | None:

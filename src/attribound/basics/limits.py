@@ -14,7 +14,7 @@ from attribound.basics.errors import InputError
 #: A file may become this many times as large in memory, ...
 TIMES = 200
 #: ... and any may become so many bytes.
-ALWAYS = 2**28
+ALWAYS = 2**27
 #: Largest file of settings: JSON and TOML.
 LARGEST_TEXT = 2**26
 #: Values of one example.

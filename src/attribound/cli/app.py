@@ -1,8 +1,8 @@
 """The root of the command line: its commands, and what every one of them does with errors.
 
-Exit codes: 0 done; 1 done, and the answer is no (a measurement differs) or an error in
-attribound itself; 2 unusable input or a failed training, said in one line; 130 Ctrl-C,
-143 termination.
+Exit codes: 0 done; 1 done, and the answer is no (a measurement differs); 2 unusable input or a
+failed training, said in one line; 70 an error in attribound itself or in code of the user's own;
+130 Ctrl-C, 143 termination.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attribound import __version__
 from attribound.basics.errors import AttriboundError
 from attribound.basics.terminal import printable
 from attribound.basics.trusting import only_said
-from attribound.cli import audit, calibrate, compare, report, runs, train, zoo
+from attribound.cli import audit, calibrate, compare, report, runs, texts, train, zoo
 
 UNUSABLE = 2
 INTERRUPTED = 130
@@ -36,6 +36,11 @@ class Readable(TyperGroup):
         except KeyboardInterrupt as error:
             typer.echo("attribound: interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from error
+        except Exception as error:
+            # Typer's own ways to end have an exit code.
+            if isinstance(error, typer.Abort) or hasattr(error, "exit_code"):
+                raise
+            texts.crashed(error, "please report it")
 
 
 app = typer.Typer(
@@ -43,8 +48,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
     help="How far can an attacker move the explanations of a classifier?",
-    epilog="Exit codes: 0 done; 1 the answer is no, or a bug; 2 unusable input, said in one "
-    "line; 130 Ctrl-C; 143 termination.",
+    epilog="Exit codes: 0 done; 1 the answer is no; 2 unusable input, said in one "
+    "line; 70 crashed; 130 Ctrl-C; 143 termination.",
 )
 
 

@@ -6,19 +6,21 @@ import json
 import os
 import shlex
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attribound.basics.errors import InputError
+from attribound.basics.errors import AttriboundError, InputError
 from attribound.basics.later import Later
 from attribound.basics.terminal import terminal
 from attribound.basics.toml_files import read_toml, toml_value
 from attribound.basics.whole_files import StorageError
 from attribound.cli import texts
 from attribound.cli.offered import ATTRIBUTIONS, CLAIMS, PROTOCOLS, listed
+from attribound.cli.texts import crashed
 
 if TYPE_CHECKING:
     from attribound import auditing, report, results, values
@@ -37,8 +39,9 @@ _WIDE = 160  # a file or a pipe has no width to fit
 EXIT_CODES = (
     "Exit codes: 0 finished; 1 finished, and an attack exceeded a claim named by --fail-on; "
     "2 wrong use, said in one line; 3 finished, but some samples failed (their rows have the "
-    "error); 4 the run could not be stored, e.g. the disk is full; 130 Ctrl-C. After 4 and "
-    "130, and after any kill, the same command with --resume goes on."
+    "error); 4 the run could not be stored, e.g. the disk is full; 70 crashed, a bug or an error "
+    "of your own code; 130 Ctrl-C. After 4, 70 and 130, and after any kill, the same command "
+    "with --resume goes on."
 )
 
 
@@ -100,6 +103,10 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         str | None,
         typer.Option(help="For ReLU networks: auto, or the beta of the smooth copy."),
     ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(min=1, help="Which of so many largest scores stay, e.g. the 4 reasons given."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of samples and attacks.")] = None,
     config: Annotated[
         Path | None, typer.Option(help="Settings in TOML, or run.json of another run.")
@@ -121,6 +128,13 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
     ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Of each process; default: 1, or all with one worker.")
+    ] = None,
+    patience: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds after which a worker without a word is killed and its batch tried "
+            "again; more if steps take longer. Default: 3600."
+        ),
     ] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster.")] = None,
     gpus: Annotated[float, typer.Option(help="Of each Ray worker.")] = 0,
@@ -157,6 +171,7 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
         "attacks": texts.several(attack),
         "protocol": protocol,
         "smooth": smooth and toml_value(smooth),
+        "keep": keep,
         "seed": seed,
     }
     document |= {name: value for name, value in given.items() if value is not None}
@@ -189,7 +204,7 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
             chosen,
             out=folder,
             resume=resume,
-            engine=_engine(engine, workers, threads, address, gpus),
+            engine=_patient(_engine(engine, workers, threads, address, gpus), patience),
             progress=console,
         )
     except KeyboardInterrupt as error:
@@ -198,6 +213,10 @@ def audit(  # noqa: PLR0913, PLR0917 - options of a command
     except StorageError as error:
         typer.echo(f"attribound: {error}\n{texts.how_to_resume(folder)}", err=True)
         raise typer.Exit(NOT_STORED) from error
+    except (AttriboundError, OSError):
+        raise
+    except Exception as error:
+        crashed(error, texts.how_to_resume(folder) if auditing.is_run(folder) else "")
     summaries = auditing.summarise(run.rows())
     _report(run, summaries, quiet=quiet, as_json=as_json)
     exceeded = auditing.totals(summaries)
@@ -239,6 +258,11 @@ def _engine(
     return auditing.LocalEngine(workers or _cores() // (threads or 1) or 1, threads)
 
 
+def _patient(engine: auditing.Engine, seconds: float | None) -> auditing.Engine:
+    assert isinstance(engine, (auditing.LocalEngine, auditing.RayEngine))
+    return engine if seconds is None else replace(engine, patience=seconds)
+
+
 def _cores() -> int:
     """Those this process may use, which in a container may be fewer than there are."""
     if sys.platform == "linux":
@@ -258,6 +282,7 @@ def _report(run: auditing.Run, summaries: list[Summary], *, quiet: bool, as_json
             # With a smooth copy: on the copy or on the network itself, and on that alone.
             "exceeded": {name: share and vars(share) for name, share in shares.items()},
             "yours_exceeded": {name: share and vars(share) for name, share in yours.items()},
+            "reasons": [vars(claim) for each in report.reasons.lists(run) for claim in each.claims],
             "settings": [summary.record() for summary in summaries],
         }
         typer.echo(json.dumps(found, indent=1, allow_nan=False))

@@ -35,8 +35,8 @@ def report(
         list[Path] | None,
         typer.Option(
             "--export",
-            help="Also a file: .parquet, .json (rows), .csv (samples; bounds and attacks beside "
-            "it) or .tex (table).",
+            help="Also a file: .parquet, .json (rows), .csv (samples; bounds, attacks and reasons "
+            "beside it) or .tex (table).",
         ),
     ] = None,
     plots: Annotated[

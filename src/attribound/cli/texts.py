@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shlex
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from attribound.basics.errors import AttriboundError, InputError
 from attribound.basics.later import Later
+from attribound.basics.terminal import printable
 from attribound.basics.trusting import trust
 
 if TYPE_CHECKING:
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from attribound.auditing import manifest
 else:
     values, manifest = map(Later, ("attribound.values", "attribound.auditing.manifest"))
+
+
+#: Exit code of an error in attribound itself or in a user's own code, as sysexits.h has it.
+CRASHED = 70
 
 
 def _trust(wanted: bool) -> None:
@@ -35,6 +41,15 @@ Trust = Annotated[
         help="Run code that only a file names (MODULE:FACTORY, MODULE:CLASS): it is a program.",
     ),
 ]
+
+
+def crashed(error: Exception, remedy: str = "") -> NoReturn:
+    """End with a code of its own, the traceback for a report, and what to do."""
+    shown = "".join(traceback.format_exception(error))
+    typer.echo(printable(shown), err=True, nl=False)
+    what = f"attribound: crashed with {type(error).__name__}"
+    typer.echo("; ".join(filter(None, [what, remedy])), err=True)
+    raise typer.Exit(CRASHED) from error
 
 
 def how_to_resume(folder: Path) -> str:

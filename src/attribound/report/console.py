@@ -8,6 +8,7 @@ from rich.text import Text
 
 from attribound.auditing import Run, summarise
 from attribound.report.conditions import conditions
+from attribound.report.reasons import by_claim, sentences
 from attribound.report.subjects import copy_of
 from attribound.report.summary_table import (
     ON_YOURS,
@@ -41,6 +42,8 @@ _OF_BOTH = {
 def console(run: Run) -> Table:
     """One table: attacks and every claim of each setting, and what attacks exceeded.
 
+    Where lists of reasons were asked for, the answer stands above it.
+
     With a smooth copy every row names its network, bounds are held against attacks on both,
     and lines below the table say how far the copy is from the network.
 
@@ -52,7 +55,7 @@ def console(run: Run) -> Table:
         box=SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
-        title=Text(_title(run)),
+        title=Text("\n".join([*sentences(run), _title(run)])),
         title_justify="left",
         caption=Text("\n".join(_notes(run, found))),
         caption_justify="left",
@@ -76,7 +79,7 @@ def _title(run: Run) -> str:
 
 
 def _notes(run: Run, found: SummaryTable) -> list[str]:
-    notes = conditions(run.manifest)
+    notes = [*conditions(run.manifest), *by_claim(run)]
     notes += [f"{block.title}: {block.note}" for block in found.blocks if block.note]
     if not run.finished:
         missing = len(run.missing())

@@ -26,13 +26,18 @@ Files = dict[str, bytes]
 
 
 def csv(run: Run) -> Files:
-    """The samples; and beside them, a line each, all bounds and all attacks.
+    """The samples; and beside them, a line each, all bounds, attacks and reasons (if asked for).
 
     Empty where there is no value. Repeats of attacks are no table: Parquet and JSON have them.
     """
     attacks = run.attacks().drop_columns(["repeats"])
     samples = _named(run) if run.manifest.settings.get("smooth") else run.samples()
-    return {"": _csv(samples), "-bounds": _csv(run.bounds()), "-attacks": _csv(attacks)}
+    files = {"": _csv(samples), "-bounds": _csv(run.bounds()), "-attacks": _csv(attacks)}
+    return files | ({"-reasons": _csv(run.reasons())} if _listed(run) else {})
+
+
+def _listed(run: Run) -> bool:
+    return run.manifest.settings.get("keep") is not None
 
 
 def _named(run: Run) -> pa.Table:
@@ -49,12 +54,18 @@ def _csv(table: pa.Table) -> bytes:
 
 
 def parquet(run: Run) -> Files:
-    """Every row with its records in one file, and what the run is made of in its metadata."""
+    """Every row with its records in one file, and what the run is made of in its metadata.
+
+    Beside it, if they were asked for, the reasons, a line each, with the names of their scores.
+    """
     described = {b"attribound.run.json": json.dumps(_manifest(run)).encode()}
-    out = io.BytesIO()
-    table = run.rows().replace_schema_metadata(described)
-    pa.parquet.write_table(table, out, compression="zstd")
-    return {"": out.getvalue()}
+    tables = {"": run.rows()} | ({"-reasons": run.reasons()} if _listed(run) else {})
+    files = {}
+    for ending, table in tables.items():
+        out = io.BytesIO()
+        pa.parquet.write_table(table.replace_schema_metadata(described), out, compression="zstd")
+        files[ending] = out.getvalue()
+    return files
 
 
 def as_json(run: Run) -> Files:
@@ -130,8 +141,9 @@ def export(run: Run, format: str, path: str | os.PathLike[str]) -> list[Path]:
     """Write ``run`` to ``path`` as ``csv``, ``parquet``, ``json`` or ``latex``.
 
     Parquet and JSON have every row; LaTeX has the summary. CSV has no records inside rows:
-    ``rows.csv`` has the samples, and ``rows-bounds.csv`` and ``rows-attacks.csv`` the rest. The
-    files are returned, ``path`` first.
+    ``rows.csv`` has the samples, and ``rows-bounds.csv``, ``rows-attacks.csv`` and
+    ``rows-reasons.csv`` the rest. Reasons are in a file of their own beside Parquet, too. The files
+    are returned, ``path`` first.
 
     Raises:
         InputError: another format.

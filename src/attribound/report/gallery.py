@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import math
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from attribound.auditing import Cell
-from attribound.report.groups import Group
+from attribound.attributions import Grouped
+from attribound.auditing import Cell, read_settings
+from attribound.auditing.rows import AVERAGED
+from attribound.report.groups import Group, claim_record
 from attribound.report.pictures import (
     Array,
     input_picture,
     is_surface,
     map_picture,
     map_scale,
+    region_picture,
     value_range,
 )
 
@@ -55,12 +60,17 @@ class Exhibit:
 
 
 def gallery(
-    groups: Sequence[Group], maps: pa.Table, classes: Sequence[str], each: int = 3
+    groups: Sequence[Group],
+    maps: pa.Table,
+    classes: Sequence[str],
+    each: int = 3,
+    regions: Mapping[str, Array] | None = None,
 ) -> list[Exhibit]:
     """The worst and the most ordinary samples of each group at its largest radius with maps.
 
     Worst is the largest angle, then the largest deviation; ordinary is what lies nearest to
-    the median. Only samples whose maps were stored can be shown.
+    the median. Only samples whose maps were stored can be shown. ``regions`` are the groups of
+    pixels that attributions sum over, by their name.
     """
     # Keys only: maps are many times larger than the rest, and few of them are looked at.
     stored: dict[tuple[str, str, float], dict[int, int]] = {}
@@ -75,7 +85,8 @@ def gallery(
             if have:
                 for kind, row in _choice(cell, have, each):
                     (found,) = maps.slice(have[row["sample"]], 1).to_pylist()
-                    cards.append(_exhibit(number, kind, row, found, classes))
+                    own = (regions or {}).get(group.attribution)
+                    cards.append(_exhibit(number, kind, row, found, classes, own))
                 break
     return _within_budget(cards)
 
@@ -110,6 +121,7 @@ def _exhibit(
     row: dict[str, Any],
     stored: dict[str, Any],
     classes: Sequence[str],
+    labels: Array | None = None,
 ) -> Exhibit:
     x, delta = (_shaped(stored, name, "shape") for name in ("input", "delta"))
     clean, attacked = (_shaped(stored, name, "map_shape") for name in ("clean_map", "attacked_map"))
@@ -121,6 +133,7 @@ def _exhibit(
         Picture("attacked input", input_picture(x + delta, limits)),
         Picture("attacked attribution", map_picture(attacked, scale)),
         Picture("difference of attributions", map_picture(attacked - clean, scale)),
+        *_staying(row, x, limits, clean.shape, labels),
     )
     strongest = row["strongest"]
     return Exhibit(
@@ -135,6 +148,55 @@ def _exhibit(
         label_kept=strongest["label_kept"],
         pictures=pictures,
     )
+
+
+def _staying(
+    row: dict[str, Any],
+    x: Array,
+    limits: tuple[float, float],
+    scores: tuple[int, ...],
+    labels: Array | None,
+) -> Iterator[Picture]:
+    """The pixels on the list of reasons, drawn over the input: those that surely stay, and others.
+
+    Under the strongest claim about the map that is shown.
+    """
+    said = [each for each in row.get("reasons") or () if each["kept"] is not None]
+    said = [each for each in said if each["subject"] != AVERAGED]
+    if not said or not is_surface(x.shape):
+        return
+    best = max(said, key=lambda each: claim_record(each["claim"]).order)
+    surface = x.shape[-2:]
+    if labels is None and scores[-2:] != surface:
+        return
+    masks: list[NDArray[np.bool_]] = []
+    for flag in (True, False):
+        places = [
+            p for p, stays in zip(best["features"], best["stays"], strict=True) if stays == flag
+        ]
+        if labels is None:
+            flat = np.zeros(math.prod(surface), dtype=bool)
+            flat[[place % flat.size for place in places]] = True
+            masks.append(flat.reshape(surface))
+        else:
+            inside = np.isin(labels, places).reshape(-1, *surface)
+            masks.append(np.logical_or.reduce(inside))
+    title = claim_record(best["claim"]).title
+    stay = f"stay: {best['kept']} of {len(best['features'])} ({title}); green surely, amber open"
+    yield Picture(stay, region_picture(x, limits, *masks))
+
+
+def regions(settings: Mapping[str, Any]) -> dict[str, Array]:
+    """The groups of scores that attributions of a run sum over, by the name of the attribution."""
+    try:
+        made = read_settings(settings).attributions
+    except Exception:  # values of somebody else, which may be missing here or fail in any way
+        return {}
+    return {
+        each.name: each.labels.numpy().astype(np.float64)
+        for each in made
+        if isinstance(each, Grouped) and not isinstance(each.labels, str)
+    }
 
 
 def _shaped(stored: dict[str, Any], name: str, shape: str) -> Array:

@@ -16,10 +16,11 @@ from attribound.basics.packages import package
 from attribound.basics.whole_files import store_whole, storing
 from attribound.report.command import command, without_none
 from attribound.report.conditions import conditions
-from attribound.report.gallery import Exhibit, gallery
+from attribound.report.gallery import Exhibit, gallery, regions
 from attribound.report.groups import Group, groups, records
 from attribound.report.page_data import page_data, script_json
 from attribound.report.radius import between
+from attribound.report.reasons import called, lists
 from attribound.report.subjects import copy_of
 from attribound.report.summary_table import summary_table
 from attribound.report.verdict import verdict
@@ -53,8 +54,10 @@ def render(run: Run) -> str:
     rows, manifest = run.rows(), run.manifest
     found = groups(rows)
     classes = [str(name) for name in manifest.data.get("classes") or ()]
-    cards = gallery(found, run.maps(), classes)
-    script, plotly = _asset("radius.js") + _asset("page.js"), _plotly()
+    cards = gallery(found, run.maps(), classes, regions=regions(manifest.settings))
+    script = "".join(map(_asset, ("radius.js", "lists.js", "page.js")))
+    plotly = _plotly()
+    listed = lists(run)
     copy = copy_of(manifest.settings)
     both = any(group.has_copy for group in found)
     missing = manifest.samples - sum(manifest.size(number) for number in run.done())
@@ -68,6 +71,8 @@ def render(run: Run) -> str:
         subtitle=_subtitle(run),
         policy=_policy([plotly, script]),
         verdict=verdict(found, missing, copy),
+        lists=listed,
+        called=called(run),
         table=summary_table(summarise(rows), copy),
         networks=[YOURS, copy] if both else [],
         groups=found,
@@ -80,7 +85,14 @@ def render(run: Run) -> str:
         footer=f"Written by attribound {manifest.versions.get('attribound', '')}.",
         # The only parts that are not escaped: our own files, and JSON made safe for scripts.
         css=safe(_asset("page.css")),
-        data=safe(script_json(page_data(found, classes, copy=copy))),
+        data=safe(
+            script_json(
+                {
+                    **page_data(found, classes, copy=copy),
+                    "lists": [each.data for each in listed],
+                }
+            )
+        ),
         plotly=safe(plotly),
         script=safe(script),
     )

@@ -21,6 +21,7 @@ _PERCENTILE = 99.5
 _CHANNELS = (1, 3)
 _PURPOSE = "pictures in a report"
 _BARS = 160  # more than there are pixels for are drawn as lines, which is a lot faster
+_SURE, _OPEN = (0.0, 0.62, 0.45), (0.9, 0.62, 0.0)  # green, amber
 _MAPS = 2  # axes of something that is drawn as a surface
 
 
@@ -65,6 +66,23 @@ def map_picture(values: Array, scale: float) -> str:
     surface = surface.sum(0) if surface.ndim == 3 else surface
     colours = package("matplotlib", extra="audit", purpose=_PURPOSE).colormaps[_COLOURS]
     rgb = colours(np.nan_to_num(surface / scale).clip(-1, 1) / 2 + 0.5)[..., :3]
+    return _encode((rgb * 255).round().astype(np.uint8))
+
+
+def region_picture(
+    values: Array, limits: tuple[float, float], sure: NDArray[np.bool_], open_: NDArray[np.bool_]
+) -> str:
+    """An input in grey as a data URI, green where ``sure`` and amber where ``open_``.
+
+    Both are of its height and width.
+    """
+    low, high = limits
+    surface = values.reshape(_squeezed(values.shape))
+    surface = surface.mean(0) if surface.ndim == 3 else surface
+    grey = np.nan_to_num((surface - low) / (high - low)).clip(0, 1)
+    rgb = np.repeat(grey[..., None], 3, axis=-1)
+    for where, colour in ((open_, _OPEN), (sure, _SURE)):
+        rgb[where] = 0.2 * rgb[where] + 0.8 * np.array(colour)
     return _encode((rgb * 255).round().astype(np.uint8))
 
 

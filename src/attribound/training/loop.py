@@ -254,6 +254,8 @@ class Loop:
 
     def _checkpoint(self, stopper: Stopper) -> None:
         """Save if it is time to, or if asked to stop."""
+        if self._stopping:
+            stopper.in_time()
         step, moment = self._saved_at
         due = self.config.checkpoint.due(self.step - step, time.monotonic() - moment)
         if (due or self._stopping) and self.step < self.steps and self.fabric.is_global_zero:

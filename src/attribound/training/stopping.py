@@ -1,7 +1,8 @@
-"""Ctrl-C and termination: finish the step, save, stop."""
+"""Ctrl-C and termination: finish the step if it is short, save, stop."""
 
 from __future__ import annotations
 
+import _thread
 import signal
 import threading
 from types import FrameType, TracebackType
@@ -24,12 +25,16 @@ class Stopped(KeyboardInterrupt):
 class Stopper:
     """While the context lasts, the first signal to stop is noted in ``requested``.
 
-    A second one stops at once, without saving. Outside the main thread, where Python
-    has no signals, nothing is caught.
+    If the step then takes longer than ``seconds``, it is broken off: resuming begins at the
+    last checkpoint. A second signal stops at once, without saving. Outside the main thread,
+    where Python has no signals, nothing is caught.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 5.0) -> None:
         self.requested = 0
+        self._late = False
+        self._timer: threading.Timer | None = None
+        self._seconds = seconds
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Stopper:
@@ -43,10 +48,29 @@ class Stopper:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.in_time()
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
+    def in_time(self) -> None:
+        """The step is over: what follows is not broken off."""
+        if self._timer is not None:
+            self._timer.cancel()
+
     def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self._late:
+            raise Stopped(
+                f"stopped in the middle of a step that took longer than {self._seconds:g} s: "
+                "--resume (resume=True) goes on from the last checkpoint",
+                number,
+            )
         if self.requested:
             raise KeyboardInterrupt
         self.requested = number
+        self._timer = threading.Timer(self._seconds, self._break_off, [number])
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _break_off(self, number: int) -> None:
+        self._late = True
+        _thread.interrupt_main(signal.Signals(number))  # runs the handler above in the main thread

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -91,11 +93,52 @@ def test_a_worker_without_work_takes_the_batch_of_one_that_died(tmp_path: Path) 
     assert len(recipe.dead()) == 1
 
 
-def test_a_batch_that_kills_every_worker_is_recorded(tmp_path: Path) -> None:
+def test_a_sample_that_kills_every_worker_is_recorded_alone(tmp_path: Path) -> None:
     recipe = fakes.Deadly(tmp_path, sample=4, deaths=99)
-    reason = "the process that computed this batch died 3 times, at last by SIGKILL"
-    check(TWO.run(work(recipe), range(3)), errors={1: reason})
-    assert len(recipe.dead()) == 3
+    found = dict(TWO.run(work(recipe), range(3)))
+    assert sorted(found) == [0, 1, 2]
+    errors = dict(
+        pair
+        for tables in found.values()
+        for pair in zip(
+            tables.rows["sample"].to_pylist(), tables.rows["error"].to_pylist(), strict=True
+        )
+    )
+    assert sorted(errors) == list(range(10))
+    assert {sample: error for sample, error in errors.items() if error} == {
+        4: "the process that computed this sample alone died 3 times, at last by SIGKILL"
+    }
+    assert len(recipe.dead()) == 7  # three as a whole, one of two, three alone
+
+
+def test_a_worker_that_hangs_counts_as_dead(tmp_path: Path) -> None:
+    engine = LocalEngine(workers=2, patience=0.5)
+    found = dict(engine.run(work(fakes.Hanging(fakes.Sound(), sample=9)), range(3)))
+    errors = [set(found[number].rows["error"].to_pylist()) for number in range(3)]
+    assert errors[:2] == [{None}, {None}]
+    (said,) = errors[2] - {None}
+    assert "this sample alone died 3 times, at last killed after" in said
+    assert "s without a word" in said
+
+
+def test_tensors_do_not_go_through_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers have little of it: no file of torch's may be made there."""
+
+    def refused(*_: object) -> None:
+        raise AssertionError("a tensor was shared")
+
+    monkeypatch.setattr(torch.multiprocessing.reductions, "reduce_tensor", refused)
+    monkeypatch.setattr(torch.UntypedStorage, "_share_fd_cpu_", refused)
+    given = replace(work(fakes.OfTensors()), batch=lambda n: (torch.arange(4.0), samples_of(n)))
+    check(TWO.run(given, range(3)))
+
+
+def test_a_killed_server_of_processes_is_replaced(tmp_path: Path) -> None:
+    recipe = fakes.Deadly(tmp_path, sample=4, deaths=1, delay=0.5)
+    results = TWO.run(work(recipe), range(3))
+    first = next(results)
+    os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)
+    check(iter([first, *results]))
 
 
 def test_workers_that_die_while_loading_end_the_run() -> None:

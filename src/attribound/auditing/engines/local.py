@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,7 +18,15 @@ from typing import Any
 import torch
 
 from attribound.auditing.at_work import AtWork, heard_by
-from attribound.auditing.engines.work import Queue, Results, Work, given_up
+from attribound.auditing.engines.work import (
+    PATIENCE,
+    Patience,
+    Piece,
+    Queue,
+    Results,
+    Work,
+    check_patience,
+)
 from attribound.auditing.engines.worker import serve
 from attribound.auditing.store import Tables
 from attribound.basics.errors import InputError
@@ -28,6 +37,7 @@ _CONTEXT = multiprocessing.get_context("spawn" if sys.platform == "win32" else "
 #: own threads are set inside.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _SECONDS_TO_DIE = 5.0
+_LONGEST_WAIT = 2.0**20  # seconds: what systems take as a timeout
 
 
 @dataclass(frozen=True)
@@ -38,7 +48,10 @@ class LocalEngine:
     new processes (never forked: a script that starts them needs ``if __name__ == "__main__"``),
     by default with one thread each, which is fastest for many small problems and never
     takes more than the machine has. One that dies (killed, out of memory) is replaced and
-    its batch tried again, three times in all; then the batch is recorded as failed.
+    its batch tried again, three times in all; then the batch is halved until the sample that
+    kills its workers is alone and recorded as failed. One that says nothing for ``patience``
+    seconds, or for ten times the longest that any did, is killed as if it had died. (A worker
+    says something at each step of a batch. This process itself cannot be stopped so.)
 
     Rows do not depend on the number of workers. They may depend on ``threads`` in the last
     digits, because torch adds up in another order.
@@ -46,11 +59,13 @@ class LocalEngine:
 
     workers: int = 1
     threads: int | None = None
+    patience: float = PATIENCE
 
     def __post_init__(self) -> None:
         for name, value in (("workers", self.workers), ("threads", self.threads)):
             if value is not None and value < 1:
                 raise InputError(name, expected="at least 1", got=str(value), remedy="give more")
+        check_patience(self.patience)
 
     def run(self, work: Work, numbers: Iterable[int]) -> Results:
         numbers = list(numbers)
@@ -71,21 +86,24 @@ class LocalEngine:
 
     def _elsewhere(self, work: Work, numbers: list[int]) -> Results:
         recipe, threads = _pickled(work), self.threads or 1
-        queue = Queue(numbers)
+        queue, patience = Queue(work, numbers), Patience(self.patience)
         crew: dict[Connection[Any, Any], _Worker] = {}
         if sys.platform != "win32":
             _CONTEXT.set_forkserver_preload([serve.__module__, "attribound.auditing.measure"])
         try:
-            while len(queue) or any(worker.number is not None for worker in crew.values()):
-                busy = sum(worker.number is not None for worker in crew.values())
+            while len(queue) or any(worker.piece is not None for worker in crew.values()):
+                busy = sum(worker.piece is not None for worker in crew.values())
                 for _ in range(min(self.workers, busy + len(queue)) - len(crew)):
-                    worker = _Worker(recipe, threads)
+                    try:
+                        worker = _Worker(recipe, threads)
+                    except (OSError, EOFError) as error:  # the server of new processes is gone
+                        queue.unborn(f"{type(error).__name__}: {error}")
+                        continue
                     crew[worker.link] = worker
-                for link in wait(list(crew)):
-                    assert isinstance(link, Connection)
-                    answer = _listen(crew, crew[link], queue, work)
-                    for worker in crew.values():  # they work while the answer is stored
-                        worker.take(queue, work)
+                for worker in _heard(crew, patience):
+                    answer = _listen(crew, worker, queue, work, patience)
+                    for other in crew.values():  # they work while the answer is stored
+                        other.take(queue)
                     if answer is not None:
                         yield answer
         finally:
@@ -105,14 +123,22 @@ class _Worker:
             self.process.start()
         theirs.close()  # so that the link ends with the process
         self.ready = False
-        self.number: int | None = None
+        self.piece: Piece | None = None
+        self.heard = time.monotonic()
 
-    def take(self, queue: Queue, work: Work) -> None:
-        """Begin with the next batch, if there is one and nothing else to do."""
-        if self.ready and self.number is None and (number := queue.next()) is not None:
-            self.number = number
+    @property
+    def silent(self) -> float:
+        """Seconds for which it has worked without a word; none if it has nothing to do."""
+        idle = self.ready and self.piece is None
+        return 0.0 if idle else time.monotonic() - self.heard
+
+    def take(self, queue: Queue) -> None:
+        """Begin with the next piece, if there is one and nothing else to do."""
+        if self.ready and self.piece is None and (piece := queue.next()) is not None:
+            self.piece, self.heard = piece, time.monotonic()
             with suppress(ConnectionError):  # it just died: seen when it is listened to
-                self.link.send((number, work.batch(number)))
+                # As bytes: torch's way of sending tensors would need room in /dev/shm.
+                self.link.send_bytes(pickle.dumps((piece.number, queue.read(piece))))
 
     def stop(self, patience: float = 0) -> str:
         """End the process, whatever it does, if it does not end by itself; how it ended."""
@@ -123,29 +149,46 @@ class _Worker:
         return _ending(self.process.exitcode)
 
 
+def _heard(crew: dict[Connection[Any, Any], _Worker], patience: Patience) -> list[_Worker]:
+    """The workers that have something to say, or have said nothing for too long."""
+    longest = max((worker.silent for worker in crew.values()), default=0.0)
+    wait(list(crew), min(max(0.0, patience.left - longest), _LONGEST_WAIT))
+    return [
+        worker for worker in crew.values() if worker.link.poll() or worker.silent > patience.left
+    ]
+
+
 def _listen(
-    crew: dict[Connection[Any, Any], _Worker], worker: _Worker, queue: Queue, work: Work
+    crew: dict[Connection[Any, Any], _Worker],
+    worker: _Worker,
+    queue: Queue,
+    work: Work,
+    patience: Patience,
 ) -> tuple[int, Tables] | None:
     """What a worker has to say: a batch, if it is done with one or has to be given up."""
+    silent = worker.silent
     try:
+        if silent > patience.left and not worker.link.poll():
+            worker.process.kill()
         answer = worker.link.recv()
     except (EOFError, ConnectionError):
         how = worker.stop(_SECONDS_TO_DIE)
+        if silent > patience.left:
+            how = f"killed after {silent:.0f} s without a word"
         del crew[worker.link]
         if not worker.ready:
             queue.unborn(how)
-        if worker.number is not None and queue.died(worker.number):
-            return worker.number, work.failed(worker.number, given_up(how))
-        return None
+        return None if worker.piece is None else queue.died(worker.piece, how)
     if isinstance(answer, Exception):
         raise answer
+    patience.heard(silent)
+    worker.heard = time.monotonic()
     if isinstance(answer, AtWork):
         work.told(answer)
         return None
-    worker.ready, worker.number = True, None
+    piece, worker.ready, worker.piece = worker.piece, True, None
     queue.born()
-    number_and_tables: tuple[int, Tables] | None = answer
-    return number_and_tables
+    return None if answer is None or piece is None else queue.done(piece, answer[1])
 
 
 def _pickled(work: Work) -> bytes:

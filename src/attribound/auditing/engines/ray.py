@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,21 @@ from typing import Any
 import torch
 
 from attribound.auditing.at_work import AtWork
-from attribound.auditing.engines.work import Measure, Queue, Results, Work, given_up
+from attribound.auditing.engines.work import (
+    PATIENCE,
+    Measure,
+    Patience,
+    Piece,
+    Queue,
+    Results,
+    Work,
+    check_patience,
+)
 from attribound.auditing.store import Tables
 from attribound.basics.errors import InputError
 from attribound.basics.packages import package
+
+_LONGEST_WAIT = 2.0**20  # seconds: what systems take as a timeout
 
 
 @dataclass(frozen=True)
@@ -24,7 +36,9 @@ class RayEngine:
     (``"auto"``, or ``"ray://host:10001"``) the cluster is used and left as it was. A Ray
     that the program itself started is used in any case. Without ``workers`` there are as
     many as the resources allow. An actor that dies, or whose node does, is replaced and
-    its batch tried again, three times in all; then the batch is recorded as failed.
+    its batch tried again, three times in all; then the batch is halved until the sample that
+    kills its workers is alone and recorded as failed. A batch that takes longer than ``patience``
+    seconds, and than ten times the longest so far, counts as one whose actor died.
 
     The rows are those of the local engine with as many threads as ``cpus``. attribound
     must be installed on every node, and files named in the settings must be visible there;
@@ -36,12 +50,14 @@ class RayEngine:
     cpus: float = 1
     gpus: float = 0
     temporary: str | None = None
+    patience: float = PATIENCE
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
             raise InputError(
                 "workers", expected="at least 1", got=str(self.workers), remedy="give more"
             )
+        check_patience(self.patience)
         if not self.cpus > 0 or not self.gpus >= 0:
             raise InputError(
                 "resources of a worker",
@@ -59,7 +75,8 @@ class RayEngine:
             self._start(ray)
         crew = _Crew(ray, self, work.prepare)
         try:
-            yield from _conduct(ray, crew, Queue(numbers), work, self._size(ray, len(numbers)))
+            queue, patience = Queue(work, numbers), Patience(self.patience)
+            yield from _conduct(crew, queue, work, self._size(ray, len(numbers)), patience)
         finally:
             crew.stop()
             if ours:
@@ -128,7 +145,7 @@ class _Crew:
     """Makes actors and ends them."""
 
     def __init__(self, ray: Any, engine: RayEngine, recipe: Callable[[], Measure]) -> None:
-        self._ray, self._actors = ray, set[Any]()
+        self.ray, self._actors = ray, set[Any]()
         self._recipe = ray.put(recipe)
         self._threads = max(1, int(engine.cpus))
         self._kind = ray.remote(RayWorker).options(
@@ -146,38 +163,48 @@ class _Crew:
 
     def dismiss(self, actor: Any) -> None:
         self._actors.discard(actor)
-        self._ray.kill(actor)
+        self.ray.kill(actor)
 
     def stop(self) -> None:
         for actor in list(self._actors):
             self.dismiss(actor)
 
 
-def _conduct(ray: Any, crew: _Crew, queue: Queue, work: Work, size: int) -> Results:
+def _conduct(crew: _Crew, queue: Queue, work: Work, size: int, patience: Patience) -> Results:
     """Keep ``size`` actors busy until every batch came out."""
-    promises: dict[Any, tuple[Any, int | None]] = {}
+    ray = crew.ray
+    promises: dict[Any, tuple[Any, Piece | None, float]] = {}
     while len(queue) or promises:
         for _ in range(min(size - len(crew), len(queue))):
             actor, ready = crew.hire()
-            promises[ready] = actor, None
-        (kept, *_), _ = ray.wait(list(promises), num_returns=1)
-        actor, number = promises.pop(kept)
+            promises[ready] = actor, None, time.monotonic()
+        oldest = min(since for _, _, since in promises.values())
+        left = max(0.0, patience.left - (time.monotonic() - oldest))
+        found, _ = ray.wait(list(promises), num_returns=1, timeout=min(left, _LONGEST_WAIT))
+        late = [each for each in promises if promises[each][2] == oldest]
+        kept = (found or late)[0]
+        actor, piece, since = promises.pop(kept)
         try:
-            answer = ray.get(kept)
+            answer = ray.get(kept, timeout=None if found else 0)
         except ray.exceptions.RayTaskError as error:
             raise (error.cause if isinstance(error.cause, Exception) else error) from error
         except ray.exceptions.RayError as error:
+            if not found and time.monotonic() - since < patience.left:
+                promises[kept] = actor, piece, since  # it waited as long as it can at once
+                continue
             crew.dismiss(actor)
             how = f"in Ray: {type(error).__name__}"
-            if number is None:
+            if piece is None:
                 queue.unborn(how)
-            elif queue.died(number):
-                yield number, work.failed(number, given_up(how))
+            elif (given_up := queue.died(piece, how)) is not None:
+                yield given_up
             continue
         queue.born()
+        patience.heard(time.monotonic() - since)
         following = queue.next()
         if following is not None:  # before the yield: the actor works while we store
-            promises[actor.measure.remote(work.batch(following))] = actor, following
-            work.told(AtWork(following))  # an actor tells nothing before it is done
-        if number is not None:
-            yield number, answer
+            promise = actor.measure.remote(queue.read(following))
+            promises[promise] = actor, following, time.monotonic()
+            work.told(AtWork(following.number))  # an actor tells nothing before it is done
+        if piece is not None and (whole := queue.done(piece, answer)) is not None:
+            yield whole

@@ -3,5 +3,6 @@
 from attribound.bounding.reasons.asking import reasons
 from attribound.bounding.reasons.radius import max_epsilon
 from attribound.bounding.reasons.record import Displacement, Reasons
+from attribound.bounding.reasons.switches import Switches, switches
 
-__all__ = ["Displacement", "Reasons", "max_epsilon", "reasons"]
+__all__ = ["Displacement", "Reasons", "Switches", "max_epsilon", "reasons", "switches"]

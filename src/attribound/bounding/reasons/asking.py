@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,12 +15,13 @@ from attribound.balls import Ball, check_ball
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import round_up
 from attribound.bounding.guarantees import ClaimOrMethod, method_of
-from attribound.bounding.method import Question
-from attribound.bounding.reasons.attained import attack as attacks_on
-from attribound.bounding.reasons.attained import displacement
+from attribound.bounding.method import Method, Question
+from attribound.bounding.reasons.attained import attack as attack_list
+from attribound.bounding.reasons.attained import attained, perturbations
+from attribound.bounding.reasons.averaged import scores_of
 from attribound.bounding.reasons.deciding import Decided, decide
 from attribound.bounding.reasons.motions import motions
-from attribound.bounding.reasons.record import Reasons
+from attribound.bounding.reasons.record import Displacement, Reasons
 from attribound.networks.inputs import Target, check_inputs
 
 
@@ -48,8 +50,10 @@ def reasons(  # noqa: PLR0913 - the names users type
         k: how many scores are given as reasons.
         target: labels to explain; default: the predicted class.
         claim: a name, or a method where it is not the default: ``first_order`` (rows of the
-            Jacobian), ``mean_value`` (rows where attacks lead), ``certified`` (proved); others by
-            their bound on the whole map.
+            Jacobian), ``mean_value`` (rows where attacks lead), ``certified`` (proved),
+            ``smoothed`` (of the averaged map, which has a list of its own: scores one by one and in
+            pairs, or votes with ``ab.Smoothed(normaliser="top")``); others by their bound on the
+            whole map.
         by: ``value`` for the largest scores, ``absolute`` for the largest in size.
         names: of all scores, in the order of the flattened map.
         attack: one to make in place of the default; False for none.
@@ -63,39 +67,59 @@ def reasons(  # noqa: PLR0913 - the names users type
     labels = attribution.targets(x, target)
     clean = attribution(x, labels)
     first_of(clean, k, by)  # refuses what can't be asked
-    called = _checked(names, clean[0].numel())
+    called = check_names(names, clean[0].numel())
     question = Question(attribution, x, ball, labels, wanted=(method,), predicted=target is None)
-    attained = None
+    left: Displacement | None = None
     if attack is not False:
-        found = attacks_on(question, k, by, None if attack is True else attack)
-        attained = displacement(question, clean, found, k, by)
+        found = (
+            attack_list(question, k, by)
+            if attack is True
+            else [attack(attribution, x, ball, labels)]
+        )
+        left = attained(method, question, clean, perturbations(found), k, by)
         if method.uses_attacks:
             question.attacked = tuple(found)
-    decided = []
-    maps = clean.detach().flatten(1).to("cpu", torch.float64)
-    for scores, motion in zip(maps, motions(method, question, clean), strict=True):
+    return replace(answer(method, question, clean, k, by), attained=left, names=called)
+
+
+def answer(method: Method, question: Question, clean: Tensor, k: int, by: By) -> Reasons:
+    """The reasons under the claim of one method, without names and attacks.
+
+    Args:
+        method: of the claim.
+        question: what is asked of it; its bounds are made use of.
+        clean: the maps at x, ``(batch, *scores)``.
+        k: how many scores are on the list.
+        by: how it is ranked.
+    """
+    decided, values = [], []
+    for row, motion in enumerate(motions(method, question, clean, k, by)):
+        scores = scores_of(motion, clean[row])
         decided.append(decide(scores, motion, k, by))
+        values.append(scores[decided[-1].features])
 
     def column(name: str) -> Tensor:
-        return torch.stack([torch.as_tensor(getattr(each, name)) for each in decided]).to(x.device)
+        found = torch.stack([torch.as_tensor(getattr(each, name)) for each in decided])
+        return found.to(question.x.device)
 
+    about = method.speaks_of(question.attribution, question.x, question.ball)
     return Reasons(
-        ball=ball,
+        ball=question.ball,
         k=k,
         by=by,
         claim=method.claim,
-        target=labels,
+        target=question.target,
         features=column("features"),
-        values=clean.flatten(1).gather(1, column("features")),
+        values=torch.stack(values).to(clean),
         low=-round_up(_stacked(decided, "low", -1), clean),
         high=round_up(_stacked(decided, "high", 1), clean),
         sign_kept=column("sign_kept"),
         stays=column("stays"),
         kept=column("kept"),
         order_kept=column("order_kept"),
-        attained=attained,
-        names=called,
-        subject=attribution.subject,
+        attained=None,
+        names=None,
+        subject=about.subject,
     )
 
 
@@ -103,7 +127,8 @@ def _stacked(decided: list[Decided], name: str, sign: int) -> Tensor:
     return sign * torch.stack([getattr(each, name) for each in decided])
 
 
-def _checked(names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:
+def check_names(names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:
+    """``names`` of so many scores, refused if there are others."""
     if names is None:
         return None
     called = tuple(str(each) for each in names)

@@ -9,8 +9,8 @@ from functools import singledispatch
 import torch
 from torch import Tensor
 
+from attribound.attacks.displace import By
 from attribound.attributions import Grouped
-from attribound.basics.errors import InputError
 from attribound.bounding.certified import Certified
 from attribound.bounding.certified.certify import check_memory, unrolled_network
 from attribound.bounding.certified.exact_path import certify_exact, is_exact
@@ -26,27 +26,37 @@ from attribound.bounding.certified.taylor_along import SmoothDirections
 from attribound.bounding.first_order import FirstOrder
 from attribound.bounding.mean_value import MeanValue
 from attribound.bounding.method import Method, Question
+from attribound.bounding.reasons.averaged import averaged_motions
 from attribound.bounding.reasons.motion import Directed, Ends, Motion, RowMotion, Rows, WholeMap
 from attribound.bounding.smoothed import Smoothed
 
 _ROUNDINGS = 32  # of a map at x, beside those that were seen there
 
 
-@singledispatch
-def motions(method: Method, question: Question, clean: Tensor) -> Iterator[Motion]:
-    """The motion of each example; of other methods what their bound on the whole map says.
+def motions(method: Method, question: Question, clean: Tensor, k: int, by: By) -> Iterator[Motion]:
+    """The motion of each example under the claim of a method.
 
     Args:
         method: of the claim.
         question: examples, ball, labels, attacks that are known.
         clean: the maps at x, ``(batch, *scores)``.
+        k: how many scores are on the list that is asked about.
+        by: how it is ranked; an averaged map ranks by itself, before it is bounded.
     """
+    if isinstance(method, Smoothed):
+        return averaged_motions(method, question, k, by)
+    return _of_map(method, question, clean)
+
+
+@singledispatch
+def _of_map(method: Method, question: Question, clean: Tensor) -> Iterator[Motion]:
+    """Of methods that say no more: what their bound on the whole map says."""
     size = clean[0].numel()
     for whole in question.bound(method).euclidean.tolist():
         yield WholeMap(whole, size)
 
 
-@motions.register
+@_of_map.register
 def _(method: FirstOrder, question: Question, clean: Tensor) -> Iterator[Motion]:
     x, wholes = question.x, question.bound(method).euclidean.tolist()
     every = regions(question.ball, x)
@@ -59,7 +69,7 @@ def _(method: FirstOrder, question: Question, clean: Tensor) -> Iterator[Motion]
             yield RowMotion(wholes[row], still.shape[1], shells, every[row], still)
 
 
-@motions.register
+@_of_map.register
 def _(method: MeanValue, question: Question, clean: Tensor) -> Iterator[Motion]:
     """Jacobians where attacks lead through each shell; the search of the bound asks the same."""
     x, wholes = question.x, question.bound(method).euclidean.tolist()
@@ -83,18 +93,7 @@ def _(method: MeanValue, question: Question, clean: Tensor) -> Iterator[Motion]:
         yield RowMotion(whole, seen.shape[1], shells, every[row], seen)
 
 
-@motions.register
-def _(method: Smoothed, question: Question, clean: Tensor) -> Iterator[Motion]:  # noqa: ARG001
-    raise InputError(
-        "claim",
-        expected="one about the attribution itself",
-        got="smoothed, which is about its average over noise and ranks that",
-        remedy="ask attribound.Smoothed(...).reasons(attribution, x, ball)",
-    )
-    yield
-
-
-@motions.register
+@_of_map.register
 def _(method: Certified, question: Question, clean: Tensor) -> Iterator[Motion]:
     attribution = question.attribution
     if isinstance(attribution, Grouped):

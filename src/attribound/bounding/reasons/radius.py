@@ -15,6 +15,7 @@ from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.bounding.first_order import FirstOrder, largest_epsilon, unit_ball
 from attribound.bounding.method import Method, Question
+from attribound.bounding.reasons.averaged import scores_of
 from attribound.bounding.reasons.deciding import decide
 from attribound.bounding.reasons.motion import RowMotion
 from attribound.bounding.reasons.motions import motions
@@ -98,7 +99,7 @@ def _to_first_order(
     """One linearisation serves all radii: rows grow in proportion."""
     found = []
     maps = clean.detach().flatten(1).to("cpu", torch.float64)
-    for scores, motion in zip(maps, motions(method, question, clean), strict=True):
+    for scores, motion in zip(maps, motions(method, question, clean, keep, by), strict=True):
         assert isinstance(motion, RowMotion)
 
         def sure(radius: float, motion: RowMotion = motion, scores: Tensor = scores) -> bool:
@@ -116,7 +117,6 @@ def _searched(
     """The question anew at every radius."""
     row, keep, by = asked
     one = slice(row, row + 1)
-    scores = clean[row].detach().flatten().to("cpu", torch.float64)
     own = question.ball.rows(question.x, one)
 
     def sure(radius: float) -> bool:
@@ -127,8 +127,8 @@ def _searched(
             question.target[one],
             predicted=question.predicted,
         )
-        (motion,) = motions(method, there, clean[one])
-        return decide(scores, motion, keep, by).kept == keep
+        (motion,) = motions(method, there, clean[one], keep, by)
+        return decide(scores_of(motion, clean[row]), motion, keep, by).kept == keep
 
     return _largest(sure, _FINE[False])
 

@@ -20,11 +20,13 @@ class Displacement:
         kept: fewest of the k reasons that were among the k largest scores somewhere in the ball.
         delta: where that was, ``(batch, *features)``.
         features: the k largest scores there, ``(batch, k)``.
+        map: the attribution there, ``(batch, *scores)``.
     """
 
     kept: Tensor
     delta: Tensor
     features: Tensor
+    map: Tensor
 
 
 @dataclass(frozen=True, eq=False)

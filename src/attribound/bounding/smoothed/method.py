@@ -12,7 +12,7 @@ import torch
 from rich.progress import Progress
 from torch import Tensor
 
-from attribound.attacks import Attack, AveragedAscent
+from attribound.attacks import AveragedAscent
 from attribound.attributions import Attribution
 from attribound.attributions.averaged import Averaged
 from attribound.attributions.noise import Noise, NoiseKind, Normaliser
@@ -114,7 +114,7 @@ class Smoothed(Method):
         sigma: float | Tensor = self.sigma if scale is None else self.sigma * scale
         return Averaged(attribution, sigma, normaliser=self.normaliser, k=self.k, seed=self.seed)
 
-    def opponent(self) -> Attack:
+    def opponent(self) -> AveragedAscent:
         """One that is judged on about as many draws as the certificate has."""
         return AveragedAscent(judging=max(200, self.draws // 3))
 
@@ -169,6 +169,13 @@ class Smoothed(Method):
             pairs: places (i, j) in the flattened map: does |h_i| stay above |h_j|?
             regions: masks of the shape of one map: do its scores stay on their side of zero?
         """
+        if self.noise != "gaussian":
+            raise InputError(
+                "noise",
+                expected="gaussian, for what stays of a map",
+                got=self.noise,
+                remedy="leave it out: uniform noise is there to compare angles",
+            )
         x = check_inputs(x)
         check_ball(ball, x)
         question = Question(attribution, x, ball, attribution.targets(x, target))

@@ -250,6 +250,8 @@
     drawCurves();
   };
 
+  const redrawList = drawLists(data.lists, layout, config);
+
   const setEpsilon = (value) => {
     const slider = byId("epsilon");
     const near = Number(slider.max) / 200;
@@ -287,13 +289,17 @@
   });
   byId("group").addEventListener("change", (event) => setGroup(Number(event.target.value)));
   byId("epsilon").addEventListener("input", (event) => setEpsilon(Number(event.target.value)));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    draw();
+    redrawList();
+  });
   const forPrint = (on) => {
     printing = on;
     const number = data.groups.indexOf(state.group);
     for (const block of document.querySelectorAll(".block"))
       block.hidden = !on && Number(block.dataset.group) !== number;
     draw();
+    redrawList();
   };
   addEventListener("beforeprint", () => forPrint(true));
   addEventListener("afterprint", () => forPrint(false));
