@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from attribound.attacks import AttributionAscent
 from attribound.auditing.measure import measure
 from attribound.auditing.rows import REASONS_SCHEMA, untimed
 from attribound.auditing.store import Run
+from attribound.data import Columns
 from attribound.data.examples import InMemory
 from auditing import cases
 
@@ -25,6 +25,7 @@ QUICK: dict[str, Any] = {
     "attacks": {"ascent": AttributionAscent(steps=1)},
     "dtype": "float64",
     "keep": 3,
+    "table": {"unit": "column"},  # the balls as they are
 }
 NAMES = ["age", "income", "debt", "loans", "late", "years", "phone"]
 
@@ -33,7 +34,7 @@ def people(count: int = 5) -> InMemory:
     batch = cases.batch(count)
     found = InMemory("people", batch.x.float(), batch.labels, ["a", "b", "c"])
     found.ids = tuple(f"P-{number}" for number in range(count))
-    found.columns = SimpleNamespace(features=NAMES, names=NAMES)
+    found.columns = Columns.plain(NAMES)
     return found
 
 

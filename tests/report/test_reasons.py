@@ -6,7 +6,6 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +15,7 @@ from torch import nn
 
 import attribound as ab
 from attribound.attacks import AttributionAscent
+from attribound.data import Columns
 from attribound.data.examples import InMemory
 from attribound.report import console, export, write_html
 from attribound.report.gallery import regions
@@ -32,7 +32,7 @@ def people() -> InMemory:
     x = torch.randn(COUNT, 6, generator=torch.Generator().manual_seed(4))
     found = InMemory("people", x, torch.zeros(COUNT).long(), ["a", "b"])
     found.ids = tuple(f"P-{number}" for number in range(COUNT))
-    found.columns = SimpleNamespace(features=NAMES, names=NAMES)
+    found.columns = Columns.plain(NAMES)
     return found
 
 
