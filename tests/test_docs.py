@@ -131,6 +131,11 @@ PAGES = {
         "9 reasons",
         "Largest l2 radius with the 3 largest by value kept",
     ],
+    "credit": [
+        "The 4 largest scores by value of your network, l2 scaled ball of radius 0.1, claim",
+        "status_of_existing_checking_account",
+        "of 4 lists can't change",
+    ],
     "howto": [
         "J v (2, 6)",
         "trades+igr",
@@ -146,6 +151,8 @@ PAGES = {
         "pass size= to scale and crop",
         "Images('pets', 6 examples of shape (3, 28, 28), 2 classes)",
         "50 25 25 ('left', 'right')",
+        "('age', 'housing=own', 'housing=rent') ('no', 'yes') ('ada', 'bob', 'cy')",
+        "got nothing in row 2; remove or fill in",
     ],
     "audit": [
         "2 of 2 batches) True 24 rows",

@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 from attribound.auditing.engines import LocalEngine, RayEngine
 from attribound.auditing.store import Run
+from attribound.basics.errors import InputError
 from attribound.cli import audit as command
 from attribound.cli import texts
 from attribound.cli.app import app
@@ -406,3 +407,10 @@ class TestRuns:
         result = run("runs", str(tmp_path / "none"))
         assert result.exit_code == 2
         assert "name the folder that the runs are in" in result.stderr
+
+
+def test_units_of_columns_are_numbers() -> None:
+    assert texts.units(["age=0,income=500", "a=b=2"]) == {"age": 0, "income": 500, "a=b": 2}
+    assert texts.units(None) is None
+    with pytest.raises(InputError, match="--scale: expected COLUMN=NUMBER with commas, got 'x'"):
+        texts.units(["age=0,x"])

@@ -9,9 +9,10 @@ import pytest
 import torch
 from PIL import Image
 
+from attribound.balls import LinfBall
 from attribound.basics.errors import InputError
-from attribound.training.config import TrainingData
-from attribound.training.parts import load_parts
+from attribound.training.config import InitialWeights, TrainingConfig, TrainingData
+from attribound.training.parts import in_units, load_parts
 
 
 def test_parts_are_disjoint_and_follow_the_seed_of_the_data() -> None:
@@ -55,3 +56,18 @@ def test_a_folder_of_images_says_which_settings_it_needs(tmp_path) -> None:
     with pytest.raises(InputError, match=r"one size.*; add .* or --set data\.size=128, to scale"):
         load_parts(replace(data, part="whole"))
     assert len(load_parts(replace(data, part="whole", size=4)).train) == 2
+
+
+def test_on_a_table_the_network_standardises_and_the_ball_has_its_units(tmp_path) -> None:
+    lines = [f"p{row},{row},{'ab'[row % 2]},{row % 2}" for row in range(10)]
+    (tmp_path / "t.csv").write_text("\n".join(["who,n,c,good", *lines]))
+    data = TrainingData(str(tmp_path / "t.csv"), part="whole", held_out=2, label="good", id="who")
+    config = TrainingConfig(data=data, ball=LinfBall(0.1))
+    parts = load_parts(data)
+    made = in_units(config, parts.train)
+    x = parts.train.read(torch.arange(8)).double()
+    scaler = made.network["normalisation"]
+    torch.testing.assert_close(torch.tensor(scaler["mean"]).double(), x.mean(0))
+    assert made.ball.scale.tolist() == pytest.approx([x[:, 0].std(correction=0).item(), 0, 0])
+    warm = replace(config, warm_start=InitialWeights("w"))
+    assert "normalisation" not in in_units(warm, parts.train).network
