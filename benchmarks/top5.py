@@ -95,15 +95,18 @@ def store(rows: Sequence[Row]) -> None:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Means over the images that each cell has."""
+    """Means over the images that all columns have, certificates aside where they take too long."""
     heads = ["network", "l2", "images"]
     heads += [f"{name}{kind}" for name in CLAIMS for kind in (" T", "")] + [ATTACK]
     lines = []
     for network in (*MLPS, *CNNS):
         for epsilon in RADII:
             own = [r for r in rows if r["network"] == network and r["epsilon"] == epsilon]
-            cells: list[object] = [network, f"{epsilon:g}"]
-            cells.append(sum(row["claim"] == ATTACK for row in own))
+            quick = [name for name in (ATTACK, *CLAIMS) if name != "certified"]
+            have = [{row["image"] for row in own if row["claim"] == name} for name in quick]
+            common = set.intersection(*have)
+            own = [row for row in own if row["image"] in common]
+            cells: list[object] = [network, f"{epsilon:g}", len(common)]
             for claim in CLAIMS:
                 some = [row for row in own if row["claim"] == claim]
                 cells += [
