@@ -39,7 +39,6 @@ MEASURED = {
     "relu.md": ("certificates",),
     "smoothed.md": ("smoothed",),
     "exact_ig.md": ("exact_ig",),
-    "credit.md": ("reasons",),
     "reasons.md": ("top5",),
 }
 

@@ -22,7 +22,7 @@ import attribound as ab
 from attribound.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ROOT / "build" / "pages"
+PAGES, SOURCES = ROOT / "build" / "pages", ROOT / "build" / "sources"
 #: Files beside docs, and what their pages are called.
 BESIDE = {
     "README.md": "index.md",
@@ -50,7 +50,44 @@ ROOMS = {
     "operators": "linear operators",
     "spectral": "solvers",
 }
-_ROLE = re.compile(r":(?:class|func|meth|mod|attr|data):<code>~?(?:[\w.]*\.)?(\w+)</code>")
+_ROLE = re.compile(r":(?:class|func|meth|mod|attr|data):`~?(?:[\w.]*\.)?(\w+)`")
+_DOCTEST = re.compile(r"^( *)(>>> .*(?:\n\1(?!\"\"\").+)*)", re.MULTILINE)
+#: Browsers start no workers from files, and the search is one: here it lives in a hidden frame.
+#: The theme looks for these names, and would fetch its own from elsewhere.
+WORKER = """\
+class IFrameWorker extends EventTarget {
+  constructor(url) {
+    super();
+    const frame = document.createElement("iframe");
+    frame.hidden = true;
+    document.body.appendChild(frame);
+    this.frame = frame;
+    const inside = frame.contentWindow;
+    inside.document.open();
+    inside.document.write("<html><body></body></html>");
+    inside.document.close();
+    inside.postMessage = data => {
+      const event = new MessageEvent("message", {data});
+      this.dispatchEvent(event);
+      if (this.onmessage) this.onmessage(event);
+    };
+    inside.importScripts = () => Promise.resolve();
+    const script = inside.document.createElement("script");
+    script.src = url;
+    this.ready = new Promise(done => script.addEventListener("load", done));
+    inside.document.body.appendChild(script);
+  }
+  postMessage(data) {
+    this.ready.then(() =>
+      this.frame.contentWindow.dispatchEvent(new MessageEvent("message", {data})));
+  }
+  terminate() { this.frame.remove(); }
+}
+if (location.protocol === "file:") {
+  window.IFrameWorker = IFrameWorker;
+  window.Worker = IFrameWorker;
+}
+"""
 
 
 def gathered() -> dict[str, str]:
@@ -104,9 +141,10 @@ def on_config(config: dict[str, list[dict[str, object]]]) -> None:
             entry["API"] = [{f"{room}: {about}": f"api_{room}.md"} for room, about in ROOMS.items()]
 
 
-def on_page_content(html: str, **_: object) -> str:
-    """MkDocs: names that docstrings refer to, as names."""
-    return _ROLE.sub(r"<code>\1</code>", html)
+def readable(source: str) -> str:
+    """A source file whose docstrings are Markdown: names as names, doctests as blocks of code."""
+    named = _ROLE.sub(r"``\1``", source)
+    return _DOCTEST.sub(r"\1```pycon\n\1\2\n\1```", named)
 
 
 def main() -> None:
@@ -116,6 +154,12 @@ def main() -> None:
     for name, text in gathered().items():
         (PAGES / name).write_text(text)
     shutil.copytree(ROOT / "docs" / "images", PAGES / "images")
+    (PAGES / "iframe-worker.js").write_text(WORKER)
+    shutil.rmtree(SOURCES, ignore_errors=True)
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        copy = SOURCES / path.relative_to(ROOT / "src")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(readable(path.read_text()))
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict"]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     subprocess.run(command, cwd=ROOT, env=quiet, check=True)  # noqa: S603

@@ -255,8 +255,11 @@ def test_the_site_refers_to_every_public_name_and_command(site) -> None:
         assert f"## `attribound {command}`" in site["commands.md"]
 
 
-def test_names_that_docstrings_refer_to_are_shown_as_names() -> None:
-    assert SITE.on_page_content("see :class:<code>~a.b.Ball</code>") == "see <code>Ball</code>"
+def test_docstrings_are_markdown_on_the_site() -> None:
+    source = 'def f():\n    """See :class:`~a.b.Ball`.\n\n    >>> f()\n    1\n    """\n'
+    made = SITE.readable(source)
+    assert "See ``Ball``." in made
+    assert '    ```pycon\n    >>> f()\n    1\n    ```\n    """' in made
 
 
 def test_the_json_of_models_is_a_config() -> None:

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 from attribound.auditing.rows import SCHEMA
 from attribound.basics.whole_files import write_whole
 
+#: The version whose numbers the stored rows are: raised when results change, not with a release.
+MEASURED_BY = "0.1.0"
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 _TEXT, _NUMBER, _COUNT = pa.string(), pa.float64(), pa.int64()
 #: What tells rows of the benchmark apart; ``settings`` has all that they depend on.

@@ -26,7 +26,7 @@ from attribound.attacks import KinkSteps, RandomPerturbation
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.rectified import Rectified
 from attribound.bounding.certified.relu.region import regions
-from claims.store import KEY, RESULTS, Stored
+from claims.store import KEY, MEASURED_BY, RESULTS, Stored
 from relu.intervals import interval_bound
 from relu.networks import CERTIFIED, NETWORKS, chosen, model_of, network_of, recognised
 
@@ -89,7 +89,7 @@ class Cell:
     def settings(self) -> str:
         """Everything that its rows depend on, beside the examples."""
         values = [ATTRIBUTIONS[self.attribution], self.ball, METHOD, ATTACKS]
-        known = [ab.__version__, torch.__version__, recognised(self.network), self.dtype]
+        known = [MEASURED_BY, torch.__version__, recognised(self.network), self.dtype]
         return json.dumps([known, ab.to_spec(values, whole=True)], sort_keys=True)
 
 

@@ -16,7 +16,7 @@ import attribound as ab
 from attribound.attacks import Attack
 from attribound.basics.tensors import norm
 from attribound.results import Attacked
-from claims.store import COPIED
+from claims.store import COPIED, MEASURED_BY
 from relu.networks import chosen, model_of, recognised
 from relu.plan import ATTRIBUTIONS, COPIES, Block, Effort, effort
 
@@ -91,7 +91,7 @@ def described(block: Block, copy: str, seed: int) -> str:
     """Everything that the rows of a copy depend on, beside the examples."""
     made = effort(block.network, block.attribution, block.role)
     known = {
-        "attribound": ab.__version__,
+        "attribound": MEASURED_BY,
         "torch": torch.__version__,
         "network": recognised(block.network),
         "seed": seed,

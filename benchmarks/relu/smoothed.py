@@ -24,7 +24,7 @@ import fashion
 from attribound.attributions import Classifier
 from attribound.bounding.smoothed.turning import Turning, mean_only_degrees
 from attribound.values import Record
-from claims.store import RESULTS, Stored
+from claims.store import MEASURED_BY, RESULTS, Stored
 from relu import networks, transformer
 from relu.networks import NETWORKS, Network
 
@@ -164,7 +164,7 @@ def model_of(network: str) -> nn.Module:
 def described(network: str, seed: int) -> str:
     """Everything that the rows of a network depend on, beside the example."""
     known = {
-        "attribound": ab.__version__,
+        "attribound": MEASURED_BY,
         "torch": torch.__version__,
         "about": SUBJECTS[network].about,
         "seed": seed,

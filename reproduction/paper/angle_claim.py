@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reproduction.paper.correlation import rank_correlation, rank_interval
 from reproduction.paper.items import DATA, METHODS
 from reproduction.paper.judging import FAILS, HOLDS, UNDECIDED, Judged, PaperVerdict, cells, judged
 from reproduction.paper.lookup import Protocol, title_of
 from reproduction.paper.numbers import UNDEFINED
 from reproduction.paper.runs import Runs
+from reproduction.paper.statistics import rank_correlation, rank_interval
 from reproduction.paper.values import RADII, printed
 
 _SIGNIFICANT = 0.05

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,25 +18,35 @@ _COLUMNS = (
     Column("planned", "of", "of", 0),
     Column("share", "%", r"\%", 0),
     Column("attacks", "attacks", "attacks", 0),
-    Column("hours", "CPU-hours", "CPU-hours", 2),
+    Column("hours", "CPU-hours", "CPU-hours", 3),
+    Column("left", "left", "left", 1),
 )
 _NOTES = (
     "Samples of all models together, and how many are planned; `make paper` measures the rest.",
     (
         "An attack is one repeat on one sample in one ball. CPU-hours are the time that processes "
-        "had a core."
+        "had a core; left is what the rest would take at the same rate a sample, of the kinds that "
+        "have one."
     ),
 )
 
 
 @dataclass(frozen=True)
 class Effort:
-    """Of one kind of measurement."""
+    """Of one kind of measurement, or of several.
+
+    Attributes:
+        planned, there: samples.
+        attacks: made on them.
+        seconds: of a CPU that it took.
+        left: seconds that the rest would take at that rate; None if no sample says.
+    """
 
     planned: int = 0
     there: int = 0
     attacks: int = 0
     seconds: float = 0.0
+    left: float | None = None
 
     def __add__(self, other: Effort) -> Effort:
         return Effort(
@@ -44,7 +54,13 @@ class Effort:
             self.there + other.there,
             self.attacks + other.attacks,
             self.seconds + other.seconds,
+            None if self.left is other.left is None else (self.left or 0) + (other.left or 0),
         )
+
+    def with_rest(self) -> Effort:
+        """The same, of one kind, with what is left of it."""
+        rest = self.planned - self.there
+        return replace(self, left=rest * self.seconds / self.there if self.there else None)
 
     @property
     def numbers(self) -> Numbers:
@@ -55,6 +71,7 @@ class Effort:
             "share": 100 * self.there / self.planned if self.planned else None,
             "attacks": float(self.attacks),
             "hours": self.seconds / 3600,
+            "left": None if self.left is None else self.left / 3600,
         }
 
 
@@ -80,7 +97,7 @@ def efforts(runs: Runs, data: str) -> dict[str, Effort]:
                 seconds=block.seconds,
             )
             found[block.kind] = found.get(block.kind, Effort()) + own
-    return found
+    return {kind: own.with_rest() for kind, own in found.items()}
 
 
 def grid(runs: Runs) -> Grid:

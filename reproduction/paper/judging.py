@@ -11,7 +11,7 @@ import numpy as np
 from reproduction.paper.items import RunSpec
 from reproduction.paper.lookup import Place, Protocol, models_of, numbers
 from reproduction.paper.runs import Runs
-from reproduction.paper.statistics import Numbers, Values
+from reproduction.paper.statistics import HIGH, LOW, Numbers, Values
 from reproduction.paper.values import RADII
 
 HOLDS, HERE, FAILS, UNKNOWN = "holds", "holds here", "fails", "not measured yet"
@@ -63,6 +63,12 @@ class Judged:
     def __getitem__(self, key: str) -> float:
         value = self.numbers.get(key)
         return float("nan") if value is None else value
+
+
+def shown_share(cell: Judged, key: str) -> str:
+    """A share with its 95 % interval and where it is."""
+    ends = "-".join(f"{cell[key + end]:.0f}" for end in (LOW, HIGH))
+    return f"{cell[key]:.1f} % (95 %: {ends}; n = {cell['n']:.0f}, {cell.where})"
 
 
 def cells(runs: Runs, norm: str, protocol: Protocol) -> list[Judged]:
@@ -117,3 +123,12 @@ def mean(values: Any) -> float:
     """Zero of nothing."""
     known = np.asarray(list(values), dtype=np.float64)
     return float(known.mean()) if len(known) else 0.0
+
+
+def plain(value: Any) -> Any:
+    """For JSON, which has no NaN."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -286,13 +286,13 @@ def _through(attack: Any, climbed: str) -> dict[str, Any]:
 
 
 def _cut(whole: AuditSettings, block: int) -> Iterator[AuditSettings]:
-    """A sample, another, as many as there are then, and so on up to whole blocks.
+    """What is worked on at once, as much again, twice that, and so on up to whole blocks.
 
-    So every cell has its first sample early, and few blocks in the end.
+    So every cell has its first samples early, and few blocks in the end.
     """
     samples, first = whole.limit or 0, 0
     while first < samples:
-        size = min(max(first, 1), block, samples - first)
+        size = min(max(first, whole.batch), block, samples - first)
         yield replace(whole, skip=first, limit=size, maps="none" if first else whole.maps)
         first += size
 

@@ -253,9 +253,19 @@ def _about(run: ab.Run) -> dict[str, Any]:
 
 
 def _settings(document: Mapping[str, Any]) -> str:
-    """As one text; of the weights only the name, for machines have them in other folders."""
+    """As one text; of the weights only the name, for machines have them in other folders.
+
+    What is None is left out: a setting that audits learnt later is unset in what was stored.
+    """
     weights = document["weights"] and Path(document["weights"]).name
-    return json.dumps({**document, "weights": weights}, sort_keys=True)
+    return json.dumps(_set({**document, "weights": weights}), sort_keys=True)
+
+
+def _set(value: Any) -> Any:
+    """Plain data without what is None."""
+    if isinstance(value, Mapping):
+        return {key: _set(item) for key, item in value.items() if item is not None}
+    return [_set(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _maps(kind: str) -> str:

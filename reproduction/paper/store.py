@@ -73,7 +73,9 @@ class StoredTable:
             pa.field(BLOCK, pa.string(), nullable=False),
             pa.array([key] * len(rows), pa.string()),
         )
-        whole = own if self._whole is None else pa.concat_tables([self._whole, own])
+        # A column that rows got later is null in those from before.
+        there = [own] if self._whole is None else [self._whole, own]
+        whole = pa.concat_tables(there, promote_options="default")
         known = {**self._about, key: dict(about)}
         described = whole.replace_schema_metadata({_BLOCKS: _packed(known)})
         buffer = pa.BufferOutputStream()

@@ -18,17 +18,21 @@ from reproduction.paper.judging import (
     FAILS,
     HERE,
     HOLDS,
+    UNDECIDED,
     PaperVerdict,
     attacks_behind,
     cells,
     joined,
     judged,
     mean,
+    plain,
     records,
+    shown_share,
 )
 from reproduction.paper.lookup import Protocol
 from reproduction.paper.numbers import column
 from reproduction.paper.runs import Runs
+from reproduction.paper.statistics import is_larger
 from reproduction.paper.values import RADII, printed, radius
 
 _NEGLIGIBLE = 0.1
@@ -45,16 +49,21 @@ def first_order_exceeded(runs: Runs, protocol: Protocol) -> PaperVerdict:
         is not None
     }
     most = max(table)
-    found = cells(runs, "l2", protocol)
-    shares = {cell.where: cell["exceeded"] for cell in found if cell["exceeded"] >= 0}
-    over = [where for where, share in shares.items() if share > most]
-    worst = max(shares, key=lambda where: shares[where], default="")
+    found = [cell for cell in cells(runs, "l2", protocol) if cell["exceeded"] >= 0]
+    shares = {cell.where: cell["exceeded"] for cell in found}
+    over = [cell for cell in found if cell["exceeded"] > most]
+    beyond_chance = [
+        cell for cell in over if is_larger(cell["exceeded"] / 100, cell["n"], most / 100)
+    ]
+    worst = max(found, key=lambda cell: cell["exceeded"], default=None)
     text = (
-        f"{len(over)} of {len(shares)} cells have more than {most:g} % that exceed it; on average "
-        f"{mean(shares.values()):.1f} %, at most {shares.get(worst, 0):.1f} % ({worst})"
+        f"{len(over)} of {len(shares)} cells have more than {most:g} % that exceed it, "
+        f"{len(beyond_chance)} beyond chance; on average {mean(shares.values()):.1f} %, at most "
+        f"{'0 %' if worst is None else shown_share(worst, 'exceeded')}"
     )
     claim = f"In l2, at most {most:g} % of the attacked attributions exceed T_e"
-    found_here = (FAILS if over else HOLDS, text, shares)
+    verdict = FAILS if beyond_chance else UNDECIDED if over else HOLDS
+    found_here = (verdict, text, shares)
     return judged("first-order-exceeded", claim, protocol, len(shares), found_here)
 
 
@@ -64,14 +73,15 @@ def _nothing_exceeded(
     everywhere = [cell for norm in norms for cell in cells(runs, norm, protocol)]
     found = [cell for cell in everywhere if cell[key] >= 0]
     samples = sum(int(cell["n"]) for cell in found)
-    exceeded = {cell.where: cell[key] for cell in found if cell[key] > 0}
-    worst = max(exceeded, key=lambda where: exceeded[where], default="")
-    text = (
-        f"exceeded in {len(exceeded)} of {len(found)} cells, at worst for {exceeded[worst]:.1f} % "
-        f"({worst})"
-        if exceeded
-        else f"never exceeded in {len(found)} cells"
-    )
+    beyond = [cell for cell in found if cell[key] > 0]
+    exceeded = {cell.where: cell[key] for cell in beyond}
+    text = f"never exceeded in {len(found)} cells"
+    if beyond:
+        worst = max(beyond, key=lambda cell: cell[key])
+        text = (
+            f"exceeded in {len(exceeded)} of {len(found)} cells, at worst for "
+            f"{shown_share(worst, key)}"
+        )
     return samples, (FAILS if exceeded else HERE, text, exceeded)
 
 
@@ -257,9 +267,9 @@ def markdown(found: Sequence[Mapping[str, Any]]) -> str:
 
 def make(runs: Runs, folder: Path) -> list[Path]:
     """``verdicts.md`` and ``verdicts.json``."""
-    plain = [_plain(asdict(each)) for each in verdicts(runs)]
-    document = json.dumps(plain, indent=1, allow_nan=False, ensure_ascii=False)
-    return write_all(folder, {"verdicts.md": markdown(plain), "verdicts.json": document})
+    every = [plain(asdict(each)) for each in verdicts(runs)]
+    document = json.dumps(every, indent=1, allow_nan=False, ensure_ascii=False)
+    return write_all(folder, {"verdicts.md": markdown(every), "verdicts.json": document})
 
 
 def _needs() -> tuple[RunSpec, ...]:
@@ -285,12 +295,3 @@ def _range(values: Mapping[str, float]) -> str:
     if not values:
         return "none"
     return f"{min(values.values()):.0f}-{max(values.values()):.0f}"
-
-
-def _plain(value: Any) -> Any:
-    """For JSON, which has no NaN."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value

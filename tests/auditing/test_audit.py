@@ -345,8 +345,11 @@ class TestResume:
     def test_calibrations_are_told_apart_by_their_content(self, tmp_path: Path) -> None:
         settings = AuditSettings("m", "d", claims=(ab.Calibrated(str(tmp_path)),))
         found = []
-        for content in ("a", "b"):
-            (tmp_path / "one.json").write_text(content)
+        model, x = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Tanh()), torch.rand(4, 3)
+        for epsilon in (0.1, 0.2):
+            method = ab.SplitConformal(attack=ab.attacks.PGD(steps=1), alpha=0.5)
+            made = ab.calibrate(ab.Saliency(model), x, ab.L2Ball(epsilon), method=method)
+            made.save(tmp_path / "one.json")
             found.append(inputs_of(settings))
         assert found[0] != found[1]
         assert list(found[0]) == ["one.json"]
@@ -356,7 +359,9 @@ class TestResume:
 
     def test_a_calibration_that_is_not_there_is_refused(self, tmp_path: Path) -> None:
         nothing = ab.Calibrated(str(tmp_path / "nothing.json"))
-        with pytest.raises(ab.InputError, match=r"nothing.json: expected a file, got nothing"):
+        with pytest.raises(
+            ab.InputError, match=r"nothing.json: expected files .* got nothing of that name"
+        ):
             audit(FACTORY, "digits", out=tmp_path / "run", calibrated=nothing, **QUICK)
         assert not (tmp_path / "run").exists()
 

@@ -476,7 +476,7 @@ def test_a_claim_that_does_not_apply_says_why_and_leaves_the_others(tmp_path) ->
             bound = bound_of(row, claim)
             assert bound["euclidean"] is bound["exceeded"] is bound["degrees_exceeded"] is None
             assert bound["status"].startswith("does not apply: ")
-        assert "calibration: expected one for this" in bound_of(row, "calibrated")["status"]
+        assert "expected files that Calibration.save" in bound_of(row, "calibrated")["status"]
         assert bound_of(row, "first_order")["euclidean"] > 0
 
 

@@ -207,7 +207,7 @@ def test_the_stored_rows_are_all_of_the_plan_and_each_once(stored, monkeypatch) 
         for text in stored.bounds.rows["settings"].unique().to_pylist()
         for told in [json.loads(text)]
     }
-    monkeypatch.setattr(m.ab, "__version__", known[0])
+    monkeypatch.setattr(m, "MEASURED_BY", known[0])
     monkeypatch.setattr(m.torch, "__version__", known[1])
     small = Settings(networks=tuple(name for name in Settings().networks if name != "cifar10-at"))
     assert stored.missing(small) == []

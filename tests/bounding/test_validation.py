@@ -83,3 +83,34 @@ def test_refuses_what_does_not_belong_together(case) -> None:
         ab.validate(bound, AttributionAscent()(attribution, x[:1], BALL))
     with pytest.raises(ab.InputError, match=r"perturbations in L2Ball\(epsilon=0\.1\), got 3 of"):
         ab.validate(bound, AttributionAscent()(attribution, x, ab.L2Ball(0.2)))
+
+
+def test_attacks_on_another_target_are_refused(case) -> None:
+    attribution, x, bound = case
+    found = AttributionAscent(steps=2)(attribution, x, BALL)
+    other = replace(found, target=bound.target + 1)
+    with pytest.raises(ab.InputError, match=r"class that was bounded, got another target in exam"):
+        ab.validate(bound, other)
+
+
+@pytest.mark.parametrize(
+    ("beyond", "said"), [(1e-8, "within evaluation error"), (1e-3, "exceeded")]
+)
+def test_what_rounding_may_explain_is_not_called_exceeded(case, beyond: float, said: str) -> None:
+    """In float32, a deviation above the bound by less than the maps are known to."""
+    attribution, x, bound = case
+    found = AttributionAscent(steps=2)(attribution, x, BALL)
+    single = replace(
+        bound,
+        **{
+            name: getattr(bound, name).float()
+            for name in ("euclidean", "adjusted", "attribution_norm")
+        },
+    )
+    length = single.attribution_norm
+    above = replace(found, deviation=single.euclidean + (beyond + 1e-7) * length)
+    checked = ab.validate(single, above)
+    assert repr(checked).count(said) >= 3
+    assert checked.exceeded.all() == (said == "exceeded")
+    assert checked.within_error.all() == (said != "exceeded")
+    assert checked.summary["within_error"] == (said != "exceeded")

@@ -60,9 +60,12 @@ def test_bugs_are_not_hidden() -> None:
 
     @small.command()
     def fail() -> None:
-        raise ZeroDivisionError
+        raise ZeroDivisionError("of nothing")
 
-    assert isinstance(runner.invoke(small, ["fail"]).exception, ZeroDivisionError)
+    found = runner.invoke(small, ["fail"])
+    assert found.exit_code == 70
+    assert "raise ZeroDivisionError" in found.stderr  # where it was
+    assert found.stderr.splitlines()[-1].startswith("attribound: crashed with ZeroDivisionError")
 
 
 def test_main_runs_the_app(monkeypatch, capsys) -> None:

@@ -102,3 +102,16 @@ def test_too_few_samples_are_said_in_one_line(run: Path, tmp_path: Path) -> None
     assert found.exit_code == 2
     assert "expected 99 or more" in found.output
     assert not (tmp_path / "new").exists()
+
+
+def test_samples_of_a_calibration_are_not_audited(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "factors"
+    assert attribound("calibrate", run, "--trust", "--out", out).exit_code == 0
+    stored = Calibration.load(out / "00-saliency-l2-0.3.json")
+    assert len(stored.provenance.samples) == 25
+    found = attribound(
+        *(*AUDIT, "--set", f"calibrated.folder={out}", "--limit", 7), "--out", tmp_path / "new"
+    )
+    assert found.exit_code == 2
+    assert "got 1 of 7, the first with index" in found.output
+    assert "--skip N" in found.output

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reproduction.paper.correlation import rank_correlation
 from reproduction.paper.figures.drawing import (
     blank,
     left_out,
@@ -17,7 +16,7 @@ from reproduction.paper.figures.drawing import (
     title_of,
 )
 from reproduction.paper.numbers import UNDEFINED
-from reproduction.paper.statistics import Numbers
+from reproduction.paper.statistics import Numbers, rank_correlation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -29,6 +29,7 @@ def furthest(trials: list[Attacked]) -> Attacked:
             misclassified=best.misclassified,
             evaluations=best.evaluations + trial.evaluations,
             subject=best.subject,
+            target=best.target,
         )
     return replace(best, trials=tuple(trials))
 
@@ -82,6 +83,7 @@ def judge_all(
                 evaluations=spent,
                 subject=attribution.subject,
                 attacked_map=after,
+                target=labels,
             )
         )
     return judged

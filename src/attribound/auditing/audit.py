@@ -17,6 +17,7 @@ from rich.console import Console
 from torch import nn
 
 from attribound.auditing.batches import Batch
+from attribound.auditing.calibrating import refuse_calibration_samples
 from attribound.auditing.engines import Engine, LocalEngine, Work
 from attribound.auditing.given import (
     Data,
@@ -84,6 +85,7 @@ def audit(
         whole = settings_of(model, data, settings)
         samples = samples_of(data, whole)
         whole = ranged(whole, data, samples)
+        refuse_calibration_samples(whole, samples)
         module = own_copy(model) if isinstance(model, nn.Module) else None
         whole = tabled(whole, module, samples.examples)
         whole, chosen = sharpened(whole, module, samples)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.compute as pc
@@ -12,13 +13,13 @@ from torch import nn
 from attribound.attacks import BestOf
 from attribound.attributions import Attribution
 from attribound.auditing.cells import Cell, cells
-from attribound.auditing.given import own_copy, subject_of
+from attribound.auditing.given import GIVEN, Samples, own_copy, samples_of, subject_of
 from attribound.auditing.settings import AuditSettings, read_settings
 from attribound.auditing.store import Run
 from attribound.auditing.subject import Subject
 from attribound.balls import Ball
 from attribound.basics.errors import InputError, ModelError
-from attribound.bounding.calibrated import Calibration, Provenance
+from attribound.bounding.calibrated import Calibrated, Calibration, Provenance
 from attribound.bounding.calibrated.conformal import Group, check_alpha
 from attribound.bounding.calibrated.procedure import by_group, refuse_too_few, score
 from attribound.bounding.calibrated.provenance import Subject as Whose
@@ -27,9 +28,11 @@ from attribound.bounding.calibrated.provenance import (
     check_subject,
     code_of,
     described,
+    first_of_each,
     identify,
     installed_version,
     recorded,
+    sample_hashes,
 )
 from attribound.bounding.method import Method
 from attribound.values import name_of, to_spec
@@ -80,6 +83,7 @@ class FromRun:
         _refuse_unattacked(settings, own=self.subject == "yours")
         _refuse_unfinished(run)
         subject = _subject(run, settings, model)
+        hashes = _hashes(run, settings)
         balls = {(ball.name, ball.epsilon): ball for ball in settings.balls}
         found = {}
         for cell in cells(run.rows()):
@@ -87,9 +91,9 @@ class FromRun:
                 balls[cell.ball, cell.epsilon],
                 subject.attributions[cell.attribution],
             )
-            found[cell.attribution, ball] = self._calibration(
-                attribution, ball, base, cell, settings
-            )
+            made = self._calibration(attribution, ball, base, _once(cell, hashes), settings)
+            known = replace(made.provenance, samples=tuple(sorted({*hashes.values()})))
+            found[cell.attribution, ball] = replace(made, provenance=known)
         return found
 
     def _calibration(
@@ -184,6 +188,59 @@ def _refuse_unfinished(run: Run) -> None:
             got=f"{len(failed)} rows that failed, the first with {failed['error'][0].as_py()!r}",
             remedy="find out why; leaving the samples out would void the guarantee",
         )
+
+
+def hashes_of(samples: Samples) -> dict[int, str]:
+    """A hash of each sample by its index in the data; see calibrations."""
+    return {
+        index: each
+        for start in range(0, len(samples), samples.size)
+        for own in [samples.indices[start : start + samples.size]]
+        for index, each in zip(own.tolist(), sample_hashes(samples.examples.read(own)), strict=True)
+    }
+
+
+def refuse_calibration_samples(settings: AuditSettings, samples: Samples) -> None:
+    """Refuse to audit calibrated bounds on the samples that they were calibrated on.
+
+    Raises:
+        InputError: some are among them; the promise is about new ones alone.
+    """
+    seen = {
+        each
+        for method in settings.claims or ()
+        for file in (method.files() if isinstance(method, Calibrated) else ())
+        for each in Calibration.load(file).provenance.samples
+    }
+    both = [index for index, each in hashes_of(samples).items() if each in seen] if seen else []
+    if both:
+        raise InputError(
+            "samples",
+            expected="none that a calibration was made with: it promises nothing about these",
+            got=f"{len(both)} of {len(samples)}, the first with index {both[0]}",
+            remedy="audit others: --skip N leaves out what an audit with --limit N takes",
+        )
+
+
+def _hashes(run: Run, settings: AuditSettings) -> dict[int, str]:
+    """Of each sample of the run, by its index; none if its data are not there any more."""
+    if settings.data.startswith(GIVEN):
+        return {}
+    try:
+        samples = samples_of(None, settings)
+    except InputError:
+        return {}
+    if samples.fingerprint != run.manifest.data["fingerprint"]:
+        return {}
+    return hashes_of(samples)
+
+
+def _once(cell: Cell, hashes: Mapping[int, str]) -> Cell:
+    """Without samples that are copies of others."""
+    if not hashes:
+        return cell
+    rows = first_of_each([hashes[sample] for sample in cell.samples])
+    return replace(cell, rows=cell.rows.take(rows))
 
 
 def _subject(run: Run, settings: AuditSettings, model: nn.Module | None) -> Subject:

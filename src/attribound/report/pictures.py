@@ -82,7 +82,7 @@ def region_picture(
     grey = np.nan_to_num((surface - low) / (high - low)).clip(0, 1)
     rgb = np.repeat(grey[..., None], 3, axis=-1)
     for where, colour in ((open_, _OPEN), (sure, _SURE)):
-        rgb[where] = 0.2 * rgb[where] + 0.8 * np.array(colour)
+        rgb[where] = 0.4 * rgb[where] + 0.6 * np.array(colour)
     return _encode((rgb * 255).round().astype(np.uint8))
 
 

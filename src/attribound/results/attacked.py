@@ -26,6 +26,7 @@ class Attacked:
         trials: the single attacks, if several were made; the fields above are then those
             of the trial that moved an example furthest.
         subject: on which network it was judged.
+        target: the labels that were explained; None of attacks that keep none.
         attacked_map: the attribution at ``x + delta``, from which the numbers above are; None
             of attacks that keep none.
     """
@@ -41,6 +42,7 @@ class Attacked:
     claim: Claim = ATTAINED
     subject: str = YOURS
     attacked_map: Tensor | None = None
+    target: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.deviation)

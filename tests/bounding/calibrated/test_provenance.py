@@ -36,6 +36,14 @@ DIFFERENT = [
     ab.SmoothGrad(MODEL, samples=3),
     ab.SmoothGrad(MODEL, sigma=0.2),
     ab.SmoothGrad(MODEL, seed=1),
+    ab.ExpectedGradients(MODEL),
+    ab.ExpectedGradients(MODEL, baselines=torch.ones(2, 7)),
+    ab.ExpectedGradients(MODEL, samples=3),
+    ab.ExpectedGradients(MODEL, sigma=0.2),
+    ab.ExpectedGradients(MODEL, seed=1),
+    ab.ExpectedGradients(MODEL, multiply_by_inputs=False),
+    ab.GradCAM(MODEL, layer="0"),
+    ab.GradCAM(MODEL, layer="1"),
 ]
 
 

@@ -56,7 +56,9 @@ def test_samples_attacks_and_hours_are_counted(runs) -> None:
     assert own.seconds > 0
     stored = runs._of("paper").blocks
     assert own.seconds == pytest.approx(sum(each[CPU] for each in stored.values()))
+    assert own.left == pytest.approx(own.seconds * 4 / 2)  # four samples at the rate of two
     assert (found["cost"].there, found["cost"].attacks) == (0, 0)
+    assert found["cost"].left is None  # no sample says what one takes
 
 
 def test_a_table_says_what_is_missing(runs, tmp_path) -> None:
@@ -64,6 +66,7 @@ def test_a_table_says_what_is_missing(runs, tmp_path) -> None:
     last = shown.blocks[-1].rows[0].ours[0]
     assert (last["there"], last["planned"]) == (2, 8)
     assert last["share"] == 25
+    assert last["left"] == pytest.approx(2 * last["hours"])
     assert [path.name for path in effort.make(runs, tmp_path)] == [
         f"effort.{end}" for end in ("md", "tex", "json")
     ]
@@ -78,3 +81,4 @@ def test_bounds_that_count_for_nothing_are_not_in_the_tables(runs) -> None:
 def test_nothing_to_count() -> None:
     assert effort.attacks_in(None) == 0
     assert effort.Effort().numbers["share"] is None
+    assert (effort.Effort() + effort.Effort()).numbers["left"] is None

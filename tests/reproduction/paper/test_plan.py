@@ -211,8 +211,6 @@ def test_several_kinds_fill_one_part_each_in_its_balls_and_with_its_samples() ->
     assert [(each.kind, each.settings.skip) for each in portions] == [
         ("bounds", 0),
         ("attacked", 0),
-        ("bounds", 1),
-        ("attacked", 1),
         ("bounds", 2),
         ("bounds", 4),
     ]

@@ -110,3 +110,14 @@ def test_what_is_damaged_is_refused(path, damage) -> None:
     damage(path)
     with pytest.raises(InputError, match=r"paper\.parquet: expected a table that the reproduction"):
         StoredTable(path)
+
+
+def test_rows_may_get_columns_later(tmp_path) -> None:
+    stored = StoredTable(tmp_path / "a.parquet")
+    before = stored.append({"settings": 1}, pa.table({"sample": [1]}))
+    now = stored.append({"settings": 2}, pa.table({"sample": [2], "id": ["two"]}))
+    again = StoredTable(tmp_path / "a.parquet")
+    assert again.rows([before, now]).to_pylist() == [
+        {"sample": 1, "id": None},
+        {"sample": 2, "id": "two"},
+    ]

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import paper_made as made
-from reproduction.paper.correlation import rank_correlation, rank_interval
 from reproduction.paper.items import RunSpec
-from reproduction.paper.judging import FAILS, HERE, HOLDS, UNKNOWN
+from reproduction.paper.judging import FAILS, HERE, HOLDS, UNDECIDED, UNKNOWN
 from reproduction.paper.records import MEASUREMENTS
+from reproduction.paper.statistics import rank_correlation, rank_interval
 from reproduction.paper.verdicts import ITEM, make, verdicts
 
 
@@ -91,6 +91,22 @@ def test_one_sample_beyond_the_bound_is_enough() -> None:
     assert found.text.startswith("exceeded in 1 of 3 cells")
     assert "mnist/at, linf 0.03" in found.text
     assert found.n == 3 * (made.SAMPLES - 1)
+
+
+def test_a_share_that_chance_explains_decides_nothing() -> None:
+    """One of six is more than the paper's 6.2 %, but could be 3 %; of T'_e one is enough."""
+    tables = audits(0.3)
+    spec = RunSpec("mnist", "at", "strong")
+    rows = tables[spec].to_pylist()
+    (one,) = [r for r in rows if (r["sample"], r["ball"], r["epsilon"]) == (0, "l2", 0.1)]
+    made.attack_of(one, "ascent").update(deviation=9.9, label_kept=True)
+    tables[spec] = pa.Table.from_pylist(rows, schema=tables[spec].schema)
+    found = {v.name: v for v in verdicts(made.MadeRuns(tables)) if v.attacks == "strong"}
+    share = found["first-order-exceeded"]
+    assert share.verdict == UNDECIDED
+    assert "1 of 3 cells have more than 6.2 % that exceed it, 0 beyond chance" in share.text
+    assert "16.7 % (95 %: 3-56; n = 6, mnist/at, l2 0.1)" in share.text
+    assert found["adjusted-bounds-all"].verdict == FAILS
 
 
 @pytest.mark.parametrize("norm", ["l2", "linf"])

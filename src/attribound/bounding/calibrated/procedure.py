@@ -25,10 +25,12 @@ from attribound.bounding.calibrated.provenance import (
     check_subject,
     code_of,
     described,
+    first_of_each,
     identify,
     installed_version,
     recorded,
     refuse_settings_per_example,
+    sample_hashes,
 )
 from attribound.bounding.first_order import FirstOrder
 from attribound.bounding.method import Method, Question
@@ -121,7 +123,8 @@ def calibrate(
 
     Args:
         attribution: g, e.g. ``ab.IntegratedGradients(model)``; one baseline for all.
-        x: calibration samples ``(batch, *features)``, at least 1 / alpha - 1 of them.
+        x: calibration samples ``(batch, *features)``, at least 1 / alpha - 1 of them; equal ones
+            count once.
         ball: the perturbations; the factor holds for this radius and range only.
         target: labels to explain; default: the predicted class.
         method: attack, alpha, base bound, by class or not, progress.
@@ -133,6 +136,9 @@ def calibrate(
     attacked, attack = about(attribution, settings.subject), settings.attack_on(attribution)
     subject, original = recorded(attribution, attacked)
     labels = attacked.targets(x, target)
+    hashes = sample_hashes(x)
+    once = first_of_each(hashes)  # copies of a sample are no new evidence
+    x, labels = x[once], labels[once]
     groups: list[Group] = labels.tolist() if settings.by_class else [None] * len(x)
     refuse_too_few(groups, settings.alpha)
 
@@ -155,6 +161,7 @@ def calibrate(
         version=installed_version(),
         subject=subject,
         original=original,
+        samples=tuple(sorted({*hashes})),
     )
     return Calibration(settings.alpha, by_group(scores, groups), provenance)
 

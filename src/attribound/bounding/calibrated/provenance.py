@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, get_args
@@ -37,6 +39,8 @@ class Provenance:
             network, ``copy`` for a smooth copy of it.
         original: fingerprint of the user's own network, if it was attacked and its smooth copy
             bounded; else None.
+        samples: hashes of the calibration samples, in the order of the alphabet; none if they
+            are not known.
     """
 
     model: str
@@ -49,6 +53,18 @@ class Provenance:
     version: str
     subject: str = "yours"
     original: str | None = None
+    samples: tuple[str, ...] = ()
+
+
+def sample_hashes(x: Tensor) -> list[str]:
+    """One for each example: equal for equal numbers in float32, whatever they are stored as."""
+    rows = x.detach().cpu().float().contiguous()
+    return [hashlib.sha256(row.numpy().tobytes()).hexdigest()[:32] for row in rows]
+
+
+def first_of_each(hashes: Sequence[str]) -> list[int]:
+    """Where each hash occurs first: a sample that is there twice counts once."""
+    return sorted({each: row for row, each in reversed([*enumerate(hashes)])}.values())
 
 
 def identify(attribution: Attribution) -> str:

@@ -38,6 +38,7 @@ def save(path: PathLike, alpha: float, scores: Scores, provenance: Provenance) -
         **{name: getattr(provenance, name) for name in _TABLES},
         "ball": to_spec(provenance.ball, whole=True),
         "base": to_spec(provenance.base, whole=True),
+        "sample_hashes": list(provenance.samples),
         "groups": [
             {
                 "class": group,
@@ -108,7 +109,10 @@ def _provenance(document: dict[str, Any]) -> Provenance:
             raise TypeError(f"{table!r} as {name}")
     with from_file():  # ``bound`` may read it in a worker, where nobody is asked
         ball, base = from_spec(document["ball"], Ball), from_spec(document["base"], Method)
-    return Provenance(ball=ball, base=base, original=original, **texts, **tables)
+    samples = tuple(document.get("sample_hashes", ()))  # unknown of older files
+    if not all(isinstance(each, str) for each in samples):
+        raise TypeError("sample_hashes that are no texts")
+    return Provenance(ball=ball, base=base, original=original, samples=samples, **texts, **tables)
 
 
 def _encode(value: float | None) -> float | str | None:

@@ -1,3 +1,5 @@
+"""Norms, bounds and claims as records."""
+
 from __future__ import annotations
 
 import copy
@@ -6,14 +8,72 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 import attribound as ab
+import cases
 from attribound.bounding.calibrated import CALIBRATED
 from attribound.bounding.certified import CERTIFIED
 from attribound.bounding.first_order import ADJUSTED, FIRST_ORDER
 from attribound.bounding.mean_value import MEAN_VALUE
-from attribound.results import ATTAINED, claim_named, register_claim
+from attribound.results import (
+    ATTAINED,
+    Bracket,
+    NormEstimate,
+    Status,
+    claim_named,
+    join,
+    register_claim,
+)
 from attribound.values import names
+
+
+def estimate(lower: float) -> NormEstimate:
+    return NormEstimate(
+        Bracket(torch.tensor([lower]), torch.tensor([2.0]), 1e-6),
+        torch.ones(1, 3),
+        torch.tensor([40]),
+        (Status.ITERATION_LIMIT,),
+    )
+
+
+def test_repr_is_a_table_that_says_how_sure_the_upper_value_is() -> None:
+    shown = repr(estimate(1.5))
+    for part in ("fails with probability <= 1e-06", "attained", "1.5", "40", "iteration-limit"):
+        assert part in shown
+
+
+def test_groups_join() -> None:
+    both = join([estimate(1.5), estimate(1.75)])
+    assert both.value.lower.tolist() == [1.5, 1.75]
+    assert both.point.shape == (2, 3)
+    assert len(both.status) == 2
+
+
+@pytest.fixture
+def both() -> ab.Bounds:
+    attribution, x = cases.quadratic([-5.0, 3.0, 1.0])
+    return ab.bounds(attribution, x, ab.L2Ball(0.1), claims=["first_order", "mean_value"])
+
+
+def test_is_a_mapping_by_claim(both) -> None:
+    assert list(both) == ["first_order", "mean_value"]
+    assert len(both) == 2
+    assert both["mean-value"] is both[MEAN_VALUE] is both["mean_value"]
+    with pytest.raises(KeyError, match="certified"):
+        both["certified"]
+    with pytest.raises(ab.InputError, match="claim: expected one of first_order"):
+        both["best"]
+
+
+def test_shows_cost_and_status_of_each(both) -> None:
+    shown = repr(both)
+    assert "deviation of your network, 2 examples, l2 ball of radius 0.1" in shown
+    assert "mean-value (searched)" in shown
+    assert "2 converged" in shown
+    assert both.seconds.keys() == both.keys()
+    assert all(seconds > 0 for seconds in both.seconds.values())
+
 
 PAPERS = [FIRST_ORDER, ADJUSTED, CALIBRATED, MEAN_VALUE, CERTIFIED, ATTAINED]
 
