@@ -257,7 +257,7 @@ class TestRoundTrip:
             value_range="none",
         )
         usual = AuditSettings("m", "d")
-        settings = set(usual.document()) - {"model", "data", "attributions", "balls", "methods"}
+        settings = set(again.document()) - {"model", "data", "attributions", "balls", "methods"}
         assert all(getattr(again, name) != getattr(usual, name) for name in settings)
 
     def check(self, **given) -> AuditSettings:
