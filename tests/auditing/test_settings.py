@@ -258,7 +258,7 @@ class TestRoundTrip:
             table={"label": "y", "scale": {"a": 2.0}, "scaler": {"a": [1.0, 2.0]}},
         )
         usual = AuditSettings("m", "d")
-        settings = set(usual.document()) - {"model", "data", "attributions", "balls", "methods"}
+        settings = set(again.document()) - {"model", "data", "attributions", "balls", "methods"}
         assert all(getattr(again, name) != getattr(usual, name) for name in settings)
 
     def check(self, **given) -> AuditSettings:

@@ -27,6 +27,8 @@ from attribound.values.parsing import parse_text
 
 #: Names of attacks that audits make by themselves.
 TRANSFERRED, ON_AVERAGED = "transferred", "averaged"
+#: Came after rows were stored under all settings: left out of documents where they are None.
+_LATER = ("size", "keep", "keep_by", "called")
 _ATTACK_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -154,9 +156,13 @@ class AuditSettings(Record):
         return {name: attack.seeded(1_000_003 * self.seed) for name, attack in given}
 
     def document(self) -> dict[str, Any]:
-        """All settings as plain values for JSON; :func:`read_settings` gives them back."""
+        """All settings as plain values for JSON; :func:`read_settings` gives them back.
+
+        Those that came later are left out where they say nothing: rows are the same without them,
+        and are found under the settings they were stored with.
+        """
         plain: dict[str, Any] = to_spec(self, whole=True)
-        return plain
+        return {name: own for name, own in plain.items() if name not in _LATER or own is not None}
 
 
 def read_settings(document: Mapping[str, Any]) -> AuditSettings:
