@@ -162,6 +162,8 @@ class AuditSettings(Record):
         and are found under the settings they were stored with.
         """
         plain: dict[str, Any] = to_spec(self, whole=True)
+        if self.table == TableSettings():
+            del plain["table"]
         return {name: own for name, own in plain.items() if name not in _LATER or own is not None}
 
 
