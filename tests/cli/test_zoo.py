@@ -86,3 +86,12 @@ def test_show_of_an_unknown_name(root) -> None:
     found = call("show", "digits/cee-mlp")
     assert found.exit_code == 2
     assert "such as digits/ce-mlp" in found.stderr
+
+
+def test_the_leaderboard_as_a_page(root, tmp_path) -> None:
+    done = CliRunner().invoke(app, ["leaderboard", "--out", str(tmp_path / "board.html")])
+    assert done.exit_code == 0, done.output
+    assert "The page: " in done.output
+    page = (tmp_path / "board.html").read_text(encoding="utf-8")
+    assert "digits/at-mlp" in page
+    assert "digits/ce-mlp" in page

@@ -10,6 +10,7 @@ import tiny_zoo
 from attribound.basics.errors import InputError
 from attribound.metrics import Mean, Share
 from attribound.zoo import markdown
+from attribound.zoo.board_page import board_page
 from attribound.zoo.leaderboard import SORTS, cells, how, hows, rows, to_csv
 
 
@@ -94,3 +95,16 @@ def test_csv_has_numbers_in_full(cards) -> None:
     assert [float(line["clean"]) for line in read] == [0.75, 0.95, 0.0, 1.0]
     assert read[2]["kendall"] == ""
     assert float(read[0]["top_k"]) == cards[3].measured.similarity.top_k.value
+
+
+def test_the_page_has_every_model_and_shows_texts_as_texts(cards) -> None:
+    hostile = replace(cards[0], network={"architecture": "<script>x</script>"})
+    page = board_page([hostile, *cards[1:]])
+    for card in cards:
+        assert f"<td>{card.name}</td>" in page
+    assert "<td>&lt;script&gt;x&lt;/script&gt;</td>" in page
+    assert page.count("<script>") == 1
+    assert "http" not in page
+    with pytest.raises(InputError, match="sort: expected one of"):
+        board_page(cards, "luck")
+    assert "No models." in board_page([])

@@ -16,7 +16,7 @@ from attribound import __version__
 from attribound.basics.errors import AttriboundError
 from attribound.basics.terminal import printable
 from attribound.basics.trusting import only_said
-from attribound.cli import audit, calibrate, compare, report, runs, texts, train, zoo
+from attribound.cli import audit, calibrate, compare, leaderboard, report, runs, texts, train, zoo
 
 UNUSABLE = 2
 INTERRUPTED = 130
@@ -75,4 +75,5 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("runs")(runs.runs)
+app.command("leaderboard")(leaderboard.leaderboard)
 app.add_typer(zoo.app, name="zoo")
