@@ -40,6 +40,7 @@ MEASURED = {
     "smoothed.md": ("smoothed",),
     "exact_ig.md": ("exact_ig",),
     "reasons.md": ("top5",),
+    "credit.md": ("reasons",),
 }
 
 
