@@ -33,7 +33,7 @@ CNNS = ("fashion-mnist/at", "fashion-mnist/ce")
 RADII = (0.05, 0.1)
 K, SEED = 5, 0
 BY: By = "absolute"
-#: Images of each kind of network, and of certificates of SmallCNN, which take minutes.
+#: Images of each kind of network, and of certificates of SmallCNN, which take long.
 COUNTS = {"mlp": 20, "cnn": 6, "certified-cnn": 0}
 CLAIMS = ("first_order", "mean_value", "certified")
 ATTACK = "attack"
