@@ -53,6 +53,7 @@ def run(tmp_path_factory):
         attacks={"ascent": AttributionAscent(steps=1)},
         keep=2,
         called="applicants",
+        table={"unit": "column"},  # the balls as they are
     )
 
 
