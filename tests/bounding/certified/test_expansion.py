@@ -24,9 +24,14 @@ from bounding.certified import reference
 SHAPE = (5,)
 
 
-def expanded(p: float = 2.0, names: tuple[str, ...] = ("softplus6", "tanh", "softplus1")):
-    net = reference.dense_network([5, 6, 7, 4], list(names), 2.0, 1)
-    x = torch.rand(1, 5, generator=torch.Generator().manual_seed(0)).double()
+def expanded(
+    p: float = 2.0,
+    names: tuple[str, ...] = ("softplus6", "tanh", "softplus1"),
+    sizes: tuple[int, ...] = (5, 6, 7, 4),
+    seed: int = 0,
+):
+    net = reference.dense_network([*sizes], list(names), 2.0, max(1, seed))
+    x = torch.rand(1, 5, generator=torch.Generator().manual_seed(seed)).double()
     return net, x, expand(unroll(net, SHAPE), x, x.abs(), 1, p)
 
 
@@ -259,9 +264,9 @@ def test_layers_hold_one_row_per_neuron() -> None:
             assert getattr(layer, field.name).shape[1] == layer.z.shape[1]
 
 
-def silent(number: int):
-    """The same network, changed so that all adjoints of one layer are zero at x."""
-    net, x, expansion = expanded()
+def silent(number: int, *given):
+    """Such a network, changed so that all adjoints of one layer are zero at x."""
+    net, x, expansion = expanded(2.0, *given)
     layer, after = net[2 * number + 2], expansion.layers[number + 1]
     above = (after.slope * after.adjoint)[0]
     with torch.no_grad():
@@ -271,11 +276,15 @@ def silent(number: int):
     return net, x, expand(unroll(net, SHAPE), x, x.abs(), 1, 2.0)
 
 
-@pytest.mark.parametrize("number", [0, 1])
-@pytest.mark.parametrize("radius", [0.05, 0.3, 1.0])
-def test_slopes_and_adjoints_that_move_together_are_covered(number: int, radius: float) -> None:
+#: The last is narrow: nothing else covers for what the layer above leaves out.
+NARROW = [(0,), (1,), (1, ("softplus6", "softplus6", "softplus1"), (5, 1, 2, 2), 11)]
+
+
+@pytest.mark.parametrize("given", NARROW)
+@pytest.mark.parametrize("radius", [0.05, 0.3])
+def test_slopes_and_adjoints_that_move_together_are_covered(given, radius: float) -> None:
     """f'(z) u - s u - c a (z - z0) = a t + (f' - s)(u - a): where a is zero, the last alone."""
-    net, x, expansion = silent(number)
+    (number, *_), (net, x, expansion) = given, silent(*given)
     layer = expansion.layers[number]
     assert layer.adjoint.abs().max() < 1e-9
     enclosure = enclose(expansion, radius, composites(expansion))
