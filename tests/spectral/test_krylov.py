@@ -15,6 +15,7 @@ import laws
 from attribound.operators import DenseOperator
 from attribound.spectral.basis import Basis
 from attribound.spectral.generalised_power import full_rank, gaussians, generalised_power
+from attribound.spectral.golub_kahan import GolubKahan
 from attribound.spectral.lanczos import Lanczos
 from attribound.spectral.mixing import mixing, shifted_dual
 from attribound.spectral.upper_estimate import largest_root, log_component
@@ -175,3 +176,24 @@ def test_component_is_smaller_only_with_the_stated_probability(dimension) -> Non
     assert share <= failure + 3 * math.sqrt(failure * (1 - failure) / 20000)
     if dimension > 3:
         assert share > 0.8 * failure  # and not by being useless
+
+
+@pytest.mark.parametrize("products", range(1, 9))
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_the_bracket_of_a_multiple_is_the_multiple_of_the_bracket(
+    products: int, factor: float
+) -> None:
+    """Whichever product was the last: halfway, the estimate has half a root at zero, too."""
+    matrix = cases.random_operator(12, 0, decay=0.8)
+    start = torch.nn.functional.normalize(gaussians(1, 12, 1, 0).double(), dim=1)
+
+    def bracket(scale: float) -> list[float]:
+        operator = DenseOperator(scale * matrix)
+        process = GolubKahan(start, torch.zeros_like(start), capacity=10)
+        for _ in range(products):
+            process.expand(operator)
+        return [end.item() for end in process.bracket(math.log(1e-4))]
+
+    lower, upper = bracket(1.0)
+    assert lower <= torch.linalg.matrix_norm(matrix, 2).item() <= upper
+    assert bracket(factor) == pytest.approx([factor * lower, factor * upper], rel=1e-9)

@@ -26,7 +26,7 @@ else:
     pa, pc, pq = map(Later, ("pyarrow", "pyarrow.compute", "pyarrow.parquet"))
 
 _IMAGES = ("image", "img")
-_AT_ONCE = 64  # rows, which may share one large value: less than a file may grow
+_AT_ONCE = 16  # rows, which may share one large value: less than a file may grow
 _PARTS = {"train": ("train",), "test": ("test", "validation", "val")}
 
 

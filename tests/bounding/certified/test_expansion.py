@@ -17,16 +17,21 @@ from attribound.bounding.certified.expansion import Expansion, dual_order, expan
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.path import paths
 from attribound.bounding.certified.remainder import enclose
-from attribound.bounding.certified.taylor import componentwise, remainder
+from attribound.bounding.certified.taylor import componentwise, remainder, sources
 from attribound.operators import dense
 from bounding.certified import reference
 
 SHAPE = (5,)
 
 
-def expanded(p: float = 2.0, names: tuple[str, ...] = ("softplus6", "tanh", "softplus1")):
-    net = reference.dense_network([5, 6, 7, 4], list(names), 2.0, 1)
-    x = torch.rand(1, 5, generator=torch.Generator().manual_seed(0)).double()
+def expanded(
+    p: float = 2.0,
+    names: tuple[str, ...] = ("softplus6", "tanh", "softplus1"),
+    sizes: tuple[int, ...] = (5, 6, 7, 4),
+    seed: int = 0,
+):
+    net = reference.dense_network([*sizes], list(names), 2.0, max(1, seed))
+    x = torch.rand(1, 5, generator=torch.Generator().manual_seed(seed)).double()
     return net, x, expand(unroll(net, SHAPE), x, x.abs(), 1, p)
 
 
@@ -169,12 +174,12 @@ def test_composites_are_dense_derivatives() -> None:
     a = net[:2](torch.rand(1, 5).double())  # any point: slopes are taken from the expansion
     first, second = expansion.layers[0], expansion.layers[1]
     matrix = net[4].weight @ torch.diag(second.slope[0]) @ net[2].weight
-    sources = [torch.rand_like(first.z), torch.rand_like(second.z)]
+    drawn = [torch.rand_like(first.z), torch.rand_like(second.z)]
     huge = torch.full_like(expansion.layers[2].z, 1e6)
-    total = composites(expansion).forward(2, sources, huge, huge)
-    by_chain = composites(expansion).forward(2, sources, huge, 1e13 * huge)
+    total = composites(expansion).forward(2, drawn, huge, huge)
+    by_chain = composites(expansion).forward(2, drawn, huge, 1e13 * huge)
     assert (by_chain > total + 1).all()  # the margin for rounding is relative to the chain
-    exact = matrix.abs() @ sources[0][0] + net[4].weight.abs() @ sources[1][0]
+    exact = matrix.abs() @ drawn[0][0] + net[4].weight.abs() @ drawn[1][0]
     torch.testing.assert_close(total[0], exact, rtol=1e-6, atol=1e-6)
     back = {1: torch.rand_like(second.z), 2: torch.rand_like(huge)}
     huge = torch.full_like(a, 1e6)
@@ -257,3 +262,39 @@ def test_layers_hold_one_row_per_neuron() -> None:
     for layer in expansion.layers:
         for field in fields(layer):
             assert getattr(layer, field.name).shape[1] == layer.z.shape[1]
+
+
+def silent(number: int, *given):
+    """Such a network, changed so that all adjoints of one layer are zero at x."""
+    net, x, expansion = expanded(2.0, *given)
+    layer, after = net[2 * number + 2], expansion.layers[number + 1]
+    above = (after.slope * after.adjoint)[0]
+    with torch.no_grad():
+        moved = -torch.outer(above, above @ layer.weight) / above.square().sum()
+        layer.bias -= moved @ net[: 2 * number + 2](x)[0]  # z of the next layer stays
+        layer.weight += moved
+    return net, x, expand(unroll(net, SHAPE), x, x.abs(), 1, 2.0)
+
+
+#: The last is narrow: nothing else covers for what the layer above leaves out.
+NARROW = [(0,), (1,), (1, ("softplus6", "softplus6", "softplus1"), (5, 1, 2, 2), 11)]
+
+
+@pytest.mark.parametrize("given", NARROW)
+@pytest.mark.parametrize("radius", [0.05, 0.3])
+def test_slopes_and_adjoints_that_move_together_are_covered(given, radius: float) -> None:
+    """f'(z) u - s u - c a (z - z0) = a t + (f' - s)(u - a): where a is zero, the last alone."""
+    (number, *_), (net, x, expansion) = given, silent(*given)
+    layer = expansion.layers[number]
+    assert layer.adjoint.abs().max() < 1e-9
+    enclosure = enclose(expansion, radius, composites(expansion))
+    check_enclosure(net, x, expansion, enclosure, 2.0)
+    there = truth(net, x + perturbations(radius, 2.0), number)
+    rest = (
+        there["slope"] * there["u"]
+        - layer.slope * there["u"]
+        - layer.bend * layer.adjoint * (there["z"] - layer.z)
+    )
+    (_, _, source) = [*sources(expansion, enclosure)][2 * number + 1]
+    assert (rest.abs() <= source + 1e-13).all()
+    assert rest.abs().max() > 1e-6, "else this tests nothing"
