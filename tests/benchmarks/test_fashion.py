@@ -1,9 +1,25 @@
+"""Small parts.
+
+Also: Certificates of ReLU networks in the benchmark: rows, resuming, report.
+"""
+
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pyarrow as pa
 import pytest
 import torch
+from torch import nn
 
+import attribound as ab
 import fashion
+from attribound.bounding.certified.network import unroll
+from attribound.bounding.certified.relu.region import regions
+from relu import certificates
+from relu.certified_report import certificates_report
+from relu.intervals import interval_bound
+from relu.networks import Chosen
 
 RECIPE = fashion.Recipe("MLP", 5.0, 3, 1)
 
@@ -79,3 +95,83 @@ def test_the_networks_of_the_other_benchmarks_keep_their_recipes() -> None:
         fashion.Recipe("SmallCNN", 20.0, 2, 0),
         fashion.Recipe("SmallCNN", 20.0, 2, 7),
     ]
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)
+    ).eval()
+
+
+@pytest.fixture
+def one(monkeypatch):
+    """One small network in place of those that are stored."""
+    net, x = network(), torch.rand(8, 6, generator=torch.Generator().manual_seed(1))
+    chosen = Chosen(torch.arange(8), x, torch.zeros(8, dtype=torch.long), 1.0)
+    monkeypatch.setattr(certificates, "model_of", lambda name: net)
+    monkeypatch.setattr(certificates, "chosen", lambda name, seed: chosen)
+    monkeypatch.setattr(certificates, "recognised", lambda name: "digest")
+    mlp = certificates.NETWORKS["mlp-nat"]
+    monkeypatch.setattr(certificates, "network_of", lambda name: mlp)
+    cells = [
+        (certificates.Cell("tiny", kind, ab.LpBall(0.1, 2.0), dtype), place)
+        for place in range(2)
+        for kind, dtype in (("saliency", "float64"), ("ig-10", "float32"))
+    ]
+    monkeypatch.setattr(certificates, "plan", lambda mlp, cnn: iter(cells))
+    return net
+
+
+def test_rows_are_stored_once_and_reported(one, tmp_path, capsys) -> None:
+    certificates.run(tmp_path, 2, 0)
+    assert capsys.readouterr().out.count("tiny") == 4
+    certificates.run(tmp_path, 2, 0)
+    assert not capsys.readouterr().out
+    assert next(one.parameters()).dtype == torch.float32
+    rows = certificates.stored(tmp_path).rows
+    for row in rows.to_pylist():
+        assert max(row["attack"], row["attained"]) <= row["value"] <= row["root"] * 1.0001
+        assert (row["intervals"] is None) == (row["attribution"] == "ig-10")
+        assert 0 <= row["stay"] <= row["left"] <= certificates.TOP
+        assert row["intervals"] is None or row["intervals"] >= 0.999 * row["value"] - 1e-9
+    told = certificates_report(rows)
+    assert "Attacks that went further than a certificate: 0 of 4." in told
+    assert "ig-10" in told
+
+
+def test_a_certificate_that_is_exceeded_is_counted(one, tmp_path) -> None:
+    certificates.run(tmp_path, 2, 0)
+    listed = certificates.stored(tmp_path).rows.to_pylist()
+    listed[0]["value"] = 0.0
+    listed[0]["attack"] = 1.0
+    told = certificates_report(pa.Table.from_pylist(listed, certificates.SCHEMA))
+    assert "further than a certificate: 1 of 4." in told
+    assert "yet" in certificates_report(certificates.SCHEMA.empty_table())
+
+
+def test_the_plan_has_every_ball_and_keeps_images_in_their_range() -> None:
+    cells = [*certificates.plan(5, 1)]
+    assert len(cells) == len({(cell, place) for cell, place in cells})
+    for cell, _ in cells:
+        assert cell.ball.limited != cell.network.startswith("credit")
+        small = {"cnn": certificates.SMALL, "tiny": certificates.TINY}.get(
+            cell.network.partition("-")[0], certificates.BALLS
+        )
+        assert replace(cell.ball, low=None, high=None) in small
+
+
+def test_intervals_hold_on_samples() -> None:
+    net, x = network().double(), torch.rand(1, 6).double()
+    ball = ab.LinfBall(0.1)
+    (region,) = regions(ball, x)
+    bound = interval_bound(unroll(net, (6,)), x, 0, region)
+    many = x.expand(500, 6)
+    label = torch.zeros(500, dtype=torch.long)
+    moved = ab.Saliency(net)(many + ball.sample(many, 0), label) - ab.Saliency(net)(x, label[:1])
+    assert (moved.norm(dim=1) <= bound).all()
+
+
+def test_the_stored_report_is_that_of_the_stored_rows() -> None:
+    text = (certificates.RESULTS.parent / "certificates.txt").read_text()
+    assert text == certificates_report(certificates.stored().rows) + "\n"

@@ -1,3 +1,5 @@
+"""How models are measured, and by which protocols."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -7,10 +9,12 @@ import torch
 
 import attribound as ab
 import tiny_zoo
+from attribound.attacks import IFIA, PGD, TopK
 from attribound.metrics import Mean, Share, attacked_accuracy, attribution_similarity
 from attribound.models import build
 from reproduction.zoo.comparison import Remeasured, compare
 from reproduction.zoo.measuring import images_of, measure
+from reproduction.zoo.protocols import PROTOCOLS, protocol_of
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +103,33 @@ def test_another_model_is_noticed(case) -> None:
     )
     differing = {d.what for d in compare(measured, other) if not d.agrees}
     assert differing == {"clean", "kendall"}
+
+
+def test_the_protocols_are_those_of_the_paper() -> None:
+    mnist, cifar = protocol_of("mnist"), protocol_of("cifar10")
+    assert mnist.predictions.ball == ab.LinfBall(0.3, low=0, high=1)
+    assert mnist.predictions.attack == PGD(steps=40, step_size=2.5 * 0.3 / 40)
+    assert cifar.attributions.attack == IFIA(TopK(1000), steps=50, step_size=2.5 * 4 / 255 / 50)
+
+
+def test_no_protocol_for_other_data() -> None:
+    with pytest.raises(ab.InputError, match="protocol: expected data among digits, mnist"):
+        protocol_of("mine")
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_limit_lowers_every_number_of_images(name) -> None:
+    few = protocol_of(name).limited(7)
+    assert (few.images, few.predictions.images, few.attributions.images) == (7, 7, 7)
+    assert few.limited(9) == few
+    own = protocol_of(name)
+    assert own.limited(10**6).attributions.images == own.attributions.images
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_it_is_what_the_cards_of_its_data_say(name) -> None:
+    """Up to the number of images, which some have more of."""
+    for card in ab.zoo.cards():
+        if card.data == name:
+            found = card.measured.protocol.limited(1)
+            assert found == protocol_of(name).limited(1)
