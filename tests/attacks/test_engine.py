@@ -36,7 +36,7 @@ ATTACKS = [
 ORDERS = [1.0, 1.5, 2.0, 3.0, float("inf")]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     attack=st.sampled_from(ATTACKS),
     p=st.sampled_from(ORDERS),

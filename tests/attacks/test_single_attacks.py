@@ -146,6 +146,7 @@ def attacked(model: nn.Module, x: Tensor, y: Tensor, ball: ab.LpBall, attack: PG
     return accuracy(model, x + torch.cat(deltas), y)
 
 
+@pytest.mark.slow
 def test_trades_mnist_network_keeps_95_percent_under_pgd_40() -> None:
     """An independent run gave 95.4 %."""
     model = SmallCNN(activation=nn.ReLU, pooling="max").eval()

@@ -432,9 +432,11 @@ class TestRefusals:
         with pytest.raises(ab.InputError, match="say what to audit the model on"):
             audit(FACTORY)
 
-    @pytest.mark.parametrize("wrong", [(torch.ones(2, 4),), torch.ones(2, 4), ([1], [2])])
+    @pytest.mark.parametrize("wrong", [(torch.ones(2, 4),), ([1], [2])])
     def test_no_pair_of_tensors(self, wrong: Any) -> None:
-        with pytest.raises(ab.InputError, match=r"a pair \(x, labels\) of tensors"):
+        with pytest.raises(
+            ab.InputError, match=r"x and labels as a pair or TensorDataset, got a tuple of \d"
+        ):
             audit(tiny.build(), wrong)
 
     def test_a_split_of_an_object(self) -> None:

@@ -51,7 +51,7 @@ def integrated(model: nn.Module, target: Tensor) -> Callable[[Tensor], Tensor]:
     ],
     ids=["fashion nat saliency", "fashion at ig", "trades saliency"],
 )
-@pytest.mark.parametrize("images", [4, pytest.param(IMAGES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("images", [2, pytest.param(IMAGES, marks=pytest.mark.slow)])
 def test_values_agree_with_the_dense_computation(network, attribution, oracle, images) -> None:
     model, x = network()
     x = x[:images]

@@ -43,7 +43,7 @@ def test_the_leaderboard(root) -> None:
     best, second = sorted(kendall, key=kendall.get, reverse=True)
     assert found.stdout.index(best) < found.stdout.index(second)
     assert f"{kendall[best]:.3f}" in found.stdout
-    assert "Clean: 40 test images." in found.stdout
+    assert "Clean: 40 test examples." in found.stdout
 
 
 def test_the_leaderboard_needs_no_weights(root) -> None:

@@ -10,6 +10,7 @@ from attribound.auditing.sources import chosen, load_data, load_model
 from attribound.auditing.store import Run, is_run
 from attribound.auditing.summary import summarise, totals
 from attribound.auditing.summary_records import wilson
+from attribound.auditing.tables import Spread, TableSettings, ball_in_units, inner_scaler
 
 __all__ = [
     "AuditSettings",
@@ -20,9 +21,13 @@ __all__ = [
     "Protocol",
     "RayEngine",
     "Run",
+    "Spread",
+    "TableSettings",
     "audit",
+    "ball_in_units",
     "cells",
     "chosen",
+    "inner_scaler",
     "is_run",
     "load_data",
     "load_model",

@@ -25,6 +25,7 @@ from attribound.auditing.given import (
     Samples,
     own_copy,
     ranged,
+    refuse_gone,
     samples_of,
     settings_of,
     sharpened,
@@ -87,6 +88,8 @@ def audit(
         whole = ranged(whole, data, samples)
         refuse_calibration_samples(whole, samples)
         module = own_copy(model) if isinstance(model, nn.Module) else None
+        if module is None:
+            refuse_gone(whole)
         whole = tabled(whole, module, samples.examples)
         whole, chosen = sharpened(whole, module, samples)
         subject = subject_of(whole, module)

@@ -107,8 +107,7 @@ def settings_of(model: Model, data: Data | None, options: Mapping[str, Any]) -> 
             got="nothing",
             remedy="say what to audit the model on",
         )
-    given = isinstance(model, nn.Module)
-    name = f"{GIVEN}{type(model).__name__}" if given else str(model)
+    name = f"{GIVEN}{type(model).__name__}" if isinstance(model, nn.Module) else str(model)
     options = dict(options)
     if _plain_balls(options.get("balls")):
         # Such a ball without limits says that there are none.
@@ -259,18 +258,19 @@ def subject_of(settings: AuditSettings, module: nn.Module | None) -> Subject:
     """
     if module is not None:
         return Subject.of(settings, module, settings.model.removeprefix(GIVEN))
-    if settings.model.startswith(GIVEN):
-        raise _not_given("model", "a name, a factory or a file", settings.model)
+    refuse_gone(settings)
     return Subject.load(settings)
 
 
+def refuse_gone(settings: AuditSettings) -> None:
+    """Refuse a model that was an object, and is not given."""
+    if settings.model.startswith(GIVEN):
+        raise _not_given("model", "a name, a factory or a file", settings.model)
+
+
 def _not_given(subject: str, expected: str, name: str) -> InputError:
-    return InputError(
-        subject,
-        expected=expected,
-        got=repr(name),
-        remedy="this was an object in a program: give the same object again",
-    )
+    remedy = "this was an object in a program: give the same object again"
+    return InputError(subject, expected=expected, got=repr(name), remedy=remedy)
 
 
 def _data_name(data: Data) -> str:

@@ -86,14 +86,14 @@ class TableSettings(Record):
 
 
 @dataclass(frozen=True)
-class Moments:
+class Spread:
     """Mean and standard deviation of each feature, ``(features,)``, in float64."""
 
     mean: Tensor
     std: Tensor
 
     @classmethod
-    def of(cls, examples: Examples) -> Moments:
+    def of(cls, examples: Examples) -> Spread:
         """Of all examples; 1 for features that are the same in all of them."""
         x = arrays(examples)[0].double()
         std = x.std(0, correction=0)
@@ -171,10 +171,10 @@ def scaler_of(settings: TableSettings, examples: Examples) -> Normalisation | No
                 got=got,
                 remedy="give the table that the network was trained on",
             )
-        moments = Moments.of(other)
+        moments = Spread.of(other)
     else:
         size = len(columns.features)
-        moments = Moments(torch.zeros(size).double(), torch.ones(size).double())
+        moments = Spread(torch.zeros(size).double(), torch.ones(size).double())
         for name, (mean, std) in settings.scaler.items():
             moments.mean[columns.of(name)], moments.std[columns.of(name)] = mean, std
     return Normalisation(moments.mean.tolist(), moments.std.tolist())
@@ -212,9 +212,9 @@ def in_units(
         balls = settings.balls if examples.free is None else tuple(map(_freezing, settings.balls))
         return replace(settings, balls=balls, attributions=attributions)
     moments = (
-        Moments.of(examples)
+        Spread.of(examples)
         if scaler is None
-        else Moments(
+        else Spread(
             torch.tensor(scaler.mean, dtype=torch.float64),
             torch.tensor(scaler.std, dtype=torch.float64),
         )
@@ -230,7 +230,7 @@ def _freezing(ball: Ball) -> Ball:
     return replace(ball, scale=1.0) if isinstance(ball, LpBall) and ball.scale is None else ball
 
 
-def ball_in_units(ball: Ball, table: TableSettings, columns: Columns, moments: Moments) -> Ball:
+def ball_in_units(ball: Ball, table: TableSettings, columns: Columns, moments: Spread) -> Ball:
     """``ball`` in the units of a table, unless it has units of its own; categories frozen."""
     if not isinstance(ball, LpBall) or ball.scale is not None:
         return ball

@@ -72,7 +72,7 @@ class Replaced:
 
 
 @dataclass(frozen=True)
-class Lists:
+class SettingLists:
     """The lists of one setting.
 
     Attributes:
@@ -105,7 +105,7 @@ def called(run: Run) -> str:
     return str(run.manifest.settings.get("called") or "samples")
 
 
-def lists(run: Run) -> list[Lists]:
+def lists(run: Run) -> list[SettingLists]:
     """The lists of every setting of a run; none if it was not asked for them."""
     if run.manifest.settings.get("keep") is None:
         return []
@@ -134,7 +134,9 @@ def by_claim(run: Run) -> list[str]:
     return lines
 
 
-def _lists(cell: Cell, copy: str, names: Callable[[int], Sequence[str]], most: int) -> Lists | None:
+def _lists(
+    cell: Cell, copy: str, names: Callable[[int], Sequence[str]], most: int
+) -> SettingLists | None:
     records: dict[str, list[tuple[int, dict[str, Any]]]] = {}
     for at, row in enumerate(cell.reasons):
         for record in row:
@@ -151,7 +153,7 @@ def _lists(cell: Cell, copy: str, names: Callable[[int], Sequence[str]], most: i
     ordered = sorted(records, key=lambda claim: (claim_record(claim).order, claim))
     made = {claim: _summary(claim, records[claim], cell, copy) for claim in ordered}
     best = max(ordered, key=lambda claim: (_subject(records[claim]) == YOURS, ordered.index(claim)))
-    return Lists(
+    return SettingLists(
         title,
         tuple(made.values()),
         made[best],
