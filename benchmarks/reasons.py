@@ -19,7 +19,7 @@ from torch import Tensor
 
 import attribound as ab
 from attribound import data, zoo
-from attribound.auditing import Spread, TableSettings, ball_in_units, inner_scaler
+from attribound.auditing import FeatureMoments, TableSettings, ball_in_units, inner_scaler
 from attribound.basics.tables import render
 from attribound.bounding.reasons.deciding import decide
 from attribound.bounding.reasons.motion import WholeMap
@@ -46,7 +46,7 @@ def asked(name: str, count: int) -> tuple[ab.Attribution, Tensor, Callable[[floa
     scaler, columns = inner_scaler(model), test.columns
     assert scaler is not None
     assert columns is not None
-    moments = Spread(
+    moments = FeatureMoments(
         *(torch.tensor(each, dtype=torch.float64) for each in (scaler.mean, scaler.std))
     )
     exact = name.endswith("-relu")

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 import attribound as ab
-from attribound.auditing import Spread, TableSettings, ball_in_units, inner_scaler
+from attribound.auditing import FeatureMoments, TableSettings, ball_in_units, inner_scaler
 from attribound.basics.errors import InputError
 from attribound.data import Columns, Examples, Layout, load
 
@@ -83,7 +83,7 @@ def main() -> None:
     scaler = inner_scaler(model)  # of the training: what a standard deviation is
     assert scaler is not None
     mean, std = (torch.tensor(each, dtype=torch.float64) for each in (scaler.mean, scaler.std))
-    ball = ball_in_units(ab.L2Ball(asked.eps), TableSettings(), columns, Spread(mean, std))
+    ball = ball_in_units(ab.L2Ball(asked.eps), TableSettings(), columns, FeatureMoments(mean, std))
     explained = ab.Grouped(
         ab.IntegratedGradients(model, baseline=mean.float()), torch.tensor(columns.groups)
     )

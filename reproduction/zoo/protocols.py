@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attribound as ab
 from attribound.attacks import IFIA, PGD, TopK
-from attribound.auditing import Spread, TableSettings, ball_in_units
+from attribound.auditing import FeatureMoments, TableSettings, ball_in_units
 from attribound.data import load
 from attribound.zoo import AttributionCheck, CardProtocol, PredictionCheck
 
@@ -54,7 +54,7 @@ def _columns(data: str) -> CardProtocol:
     """Balls of 0.1 standard deviations of the training part, categories frozen; four reasons."""
     train = load(data, "train")
     assert train.columns is not None
-    moments = Spread.of(train)
+    moments = FeatureMoments.of(train)
     cube, ball = (
         ball_in_units(each, TableSettings(), train.columns, moments)
         for each in (ab.LinfBall(0.1), ab.L2Ball(0.1))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -112,3 +115,34 @@ def test_every_module_that_registers_is_in_an_announced_room() -> None:
     assert outside == []
     assert [each for each in found if each not in sys.modules] == []
     assert "l2" in names(Ball)
+
+
+FILES = sorted(SOURCES.rglob("*.py"))
+
+
+def class_names(sources: Iterable[str]) -> list[str]:
+    """Of all classes, nested ones too, that are for others."""
+    nodes = (node for source in sources for node in ast.walk(ast.parse(source)))
+    found = [node.name for node in nodes if isinstance(node, ast.ClassDef)]
+    return [name for name in found if not name.startswith("_")]
+
+
+def twice(names: Iterable[str]) -> set[str]:
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
+def test_no_two_classes_have_one_name() -> None:
+    assert twice(class_names(file.read_text(encoding="utf-8") for file in FILES)) == set()
+    assert twice(class_names(["class A: ...\nclass _B: ...", "class A: ...\nclass _B: ..."])) == {
+        "A"
+    }
+
+
+def test_no_file_is_long() -> None:
+    lengths = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in FILES}
+    assert {name: length for name, length in lengths.items() if length > 300} == {}
+
+
+def test_there_are_few_rooms() -> None:
+    top = {file.relative_to(SOURCES).parts[0] for file in FILES} - {"__init__.py"}
+    assert len(top) <= 18

@@ -10,18 +10,18 @@ from attribound.auditing.sources import chosen, load_data, load_model
 from attribound.auditing.store import Run, is_run
 from attribound.auditing.summary import summarise, totals
 from attribound.auditing.summary_records import wilson
-from attribound.auditing.tables import Spread, TableSettings, ball_in_units, inner_scaler
+from attribound.auditing.tables import FeatureMoments, TableSettings, ball_in_units, inner_scaler
 
 __all__ = [
     "AuditSettings",
     "Cell",
     "Engine",
+    "FeatureMoments",
     "FromRun",
     "LocalEngine",
     "Protocol",
     "RayEngine",
     "Run",
-    "Spread",
     "TableSettings",
     "audit",
     "ball_in_units",

@@ -86,14 +86,14 @@ class TableSettings(Record):
 
 
 @dataclass(frozen=True)
-class Spread:
+class FeatureMoments:
     """Mean and standard deviation of each feature, ``(features,)``, in float64."""
 
     mean: Tensor
     std: Tensor
 
     @classmethod
-    def of(cls, examples: Examples) -> Spread:
+    def of(cls, examples: Examples) -> FeatureMoments:
         """Of all examples; 1 for features that are the same in all of them."""
         x = arrays(examples)[0].double()
         std = x.std(0, correction=0)
@@ -171,10 +171,10 @@ def scaler_of(settings: TableSettings, examples: Examples) -> Normalisation | No
                 got=got,
                 remedy="give the table that the network was trained on",
             )
-        moments = Spread.of(other)
+        moments = FeatureMoments.of(other)
     else:
         size = len(columns.features)
-        moments = Spread(torch.zeros(size).double(), torch.ones(size).double())
+        moments = FeatureMoments(torch.zeros(size).double(), torch.ones(size).double())
         for name, (mean, std) in settings.scaler.items():
             moments.mean[columns.of(name)], moments.std[columns.of(name)] = mean, std
     return Normalisation(moments.mean.tolist(), moments.std.tolist())
@@ -212,9 +212,9 @@ def in_units(
         balls = settings.balls if examples.free is None else tuple(map(_freezing, settings.balls))
         return replace(settings, balls=balls, attributions=attributions)
     moments = (
-        Spread.of(examples)
+        FeatureMoments.of(examples)
         if scaler is None
-        else Spread(
+        else FeatureMoments(
             torch.tensor(scaler.mean, dtype=torch.float64),
             torch.tensor(scaler.std, dtype=torch.float64),
         )
@@ -230,7 +230,9 @@ def _freezing(ball: Ball) -> Ball:
     return replace(ball, scale=1.0) if isinstance(ball, LpBall) and ball.scale is None else ball
 
 
-def ball_in_units(ball: Ball, table: TableSettings, columns: Columns, moments: Spread) -> Ball:
+def ball_in_units(
+    ball: Ball, table: TableSettings, columns: Columns, moments: FeatureMoments
+) -> Ball:
     """``ball`` in the units of a table, unless it has units of its own; categories frozen."""
     if not isinstance(ball, LpBall) or ball.scale is not None:
         return ball

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from attribound.auditing.tables import Spread, TableSettings, ball_in_units
+from attribound.auditing.tables import FeatureMoments, TableSettings, ball_in_units
 from attribound.basics.errors import InputError
 from attribound.data import Examples, Split, load, split
 from attribound.data.splits import UNDIVIDED
@@ -71,7 +71,7 @@ def in_units(config: TrainingConfig, train: Examples) -> TrainingConfig:
     """
     if train.columns is None:
         return config
-    moments = Spread.of(train)
+    moments = FeatureMoments.of(train)
     network = dict(config.network)
     if config.warm_start is None:
         own = {"mean": moments.mean.tolist(), "std": moments.std.tolist()}
