@@ -79,6 +79,7 @@ class ModelPlan(Record):
         smooth: beta of its smooth copy, if it has kinks.
         samples: of each kind, instead of those of the data.
         balls: instead of those of the data.
+        awaited: what its row says as long as nobody has its weights.
     """
 
     model: str
@@ -86,6 +87,7 @@ class ModelPlan(Record):
     smooth: float | None = None
     samples: dict[str, int] = field(default_factory=dict)
     balls: Radii = field(default_factory=Radii)
+    awaited: str | None = None
 
 
 @dataclass(frozen=True)

@@ -123,13 +123,16 @@ class Runs:
             )
 
     def why(self, spec: RunSpec) -> str:
-        """Why a run is not there, for the reader of a table."""
+        """Why a run is not there, for the reader of a table: whoever reads it, on any machine."""
         if not self.plan.has(spec):
             data = self.plan.data.get(spec.data)
             return UNPLANNED if data is None or spec.model not in data.models else _LEFT_OUT
         if spec in self._failures:
             return self._failures[spec]
-        return _missing(self._portions(spec)[0].settings) or NOT_YET
+        planned = self.plan.data[spec.data].models[spec.model]
+        settings = self._portions(spec)[0].settings
+        missing = _missing(settings) if settings.model.startswith(_ZOO) else planned.awaited
+        return missing or NOT_YET
 
     def complete(
         self,
