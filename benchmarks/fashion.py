@@ -1,7 +1,7 @@
 """The Fashion-MNIST networks that tests and benchmarks measure on.
 
 ``python benchmarks/fashion.py [NAMES]`` trains them again (an hour on two cores for all)
-and writes ``benchmarks/checkpoints/fashion-*.safetensors``, skipping those there. Killed,
+and puts them into ``benchmarks/checkpoints/fashion.safetensors``, skipping those there. Killed,
 it goes on from the last epoch that was finished.
 """
 
@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -24,6 +25,7 @@ from attribound.models import MLP, SmallCNN
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
+WEIGHTS = CHECKPOINTS / "fashion.safetensors"  # of all: ``NAME/PARAMETER``
 EPSILON = 0.1
 BATCH = 128
 
@@ -79,10 +81,28 @@ def images(split: str) -> tuple[Tensor, Tensor]:
     return pixels.unsqueeze(1).float() / 255, labels.long()
 
 
+def weights(name: str, file: Path = WEIGHTS) -> dict[str, Tensor]:
+    """The parameters of one network of those stored; empty if it is not there."""
+    if not file.exists():
+        return {}
+    with safe_open(file, "pt") as stored:
+        keys = [key for key in stored.keys() if key.startswith(f"{name}/")]  # noqa: SIM118
+        return {key.removeprefix(f"{name}/"): stored.get_tensor(key) for key in keys}
+
+
+def store(name: str, parameters: dict[str, Tensor], file: Path = WEIGHTS) -> None:
+    """Put one network beside those stored."""
+    others = load_file(file) if file.exists() else {}
+    temporary = file.with_suffix(".writing")
+    own = {f"{name}/{key}": value for key, value in parameters.items()}
+    save_file({**others, **own}, temporary)
+    temporary.replace(file)
+
+
 def network(name: str) -> nn.Module:
     """A stored network, in eval mode."""
     model = RECIPES[name].build()
-    model.load_state_dict(load_file(CHECKPOINTS / f"fashion-{name}.safetensors"))
+    model.load_state_dict(weights(name))
     return model.eval()
 
 
@@ -145,7 +165,7 @@ def train(name: str, recipe: Recipe, data: tuple[Tensor, Tensor], folder: Path) 
         temporary = halfway.with_suffix(".writing")
         torch.save({**made, **states}, temporary)
         temporary.replace(halfway)
-    save_file(model.state_dict(), folder / f"fashion-{name}.safetensors")
+    store(name, model.state_dict(), folder / WEIGHTS.name)
     halfway.unlink()
     return model.eval()
 
@@ -175,7 +195,7 @@ def report(name: str, model: nn.Module) -> str:
 
 if __name__ == "__main__":
     for each in sys.argv[1:] or RECIPES:
-        if not (CHECKPOINTS / f"fashion-{each}.safetensors").exists():
+        if not weights(each):
             start = time.perf_counter()
             trained = train(each, RECIPES[each], images("train"), CHECKPOINTS)
             print(f"{report(each, trained)}, {time.perf_counter() - start:.0f} s", flush=True)

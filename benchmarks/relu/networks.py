@@ -55,7 +55,7 @@ def _fashion(name: str, stored: str, about: str, size: str) -> Network:
     def make() -> nn.Module:
         return _with_relu(fashion.network(stored))
 
-    needs = (fashion.FASHION, fashion.CHECKPOINTS / f"fashion-{stored}.safetensors")
+    needs = (fashion.FASHION, fashion.WEIGHTS)
     images = partial(fashion.images, "t10k")
     return Network(name, f"{about}, Fashion-MNIST", size, make, images, _IMAGES, needs)
 

@@ -59,7 +59,7 @@ SCHEMA = pa.schema(
 
 def _softplus(name: str, stored: str) -> Network:
     """As it was trained."""
-    needs = (fashion.FASHION, fashion.CHECKPOINTS / f"fashion-{stored}.safetensors")
+    needs = (fashion.FASHION, fashion.WEIGHTS)
     images = partial(fashion.images, "t10k")
     make = partial(fashion.network, stored)
     about = "SmallCNN with softplus (beta 20), Fashion-MNIST"
@@ -67,7 +67,7 @@ def _softplus(name: str, stored: str) -> Network:
 
 
 def _transformer() -> Network:
-    needs = (fashion.FASHION, transformer.FILE)
+    needs = (fashion.FASHION, fashion.WEIGHTS)
     images = partial(fashion.images, "t10k")
     about = "transformer of two layers, Fashion-MNIST"
     return Network("transformer", about, "cnn", transformer.load, images, (), needs)

@@ -1,7 +1,7 @@
 """A small transformer on Fashion-MNIST: sixteen patches, two layers, GELU and layer norms.
 
-``python benchmarks/relu/transformer.py`` trains it again (minutes on one core) and writes
-``benchmarks/checkpoints/fashion-transformer.safetensors``.
+``python benchmarks/relu/transformer.py`` trains it again (minutes on one core) and puts it into
+``benchmarks/checkpoints/fashion.safetensors``.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import sys
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a script, too
 
 import fashion
 
-FILE = fashion.CHECKPOINTS / "fashion-transformer.safetensors"
+NAME = "transformer"
 _PATCH, _WIDTH, _STEPS, _BATCH = 7, 32, 600, 128
 
 
@@ -44,7 +43,7 @@ class Transformer(nn.Module):
 def load() -> nn.Module:
     """As it was trained."""
     network = Transformer()
-    network.load_state_dict(load_file(FILE))
+    network.load_state_dict(fashion.weights(NAME))
     return network.eval()
 
 
@@ -62,7 +61,7 @@ def train() -> None:
         optimiser.step()
         if step % 100 == 0:
             print(step, loss.item(), flush=True)
-    save_file(network.state_dict(), FILE)
+    fashion.store(NAME, network.state_dict())
     test_x, test_y = fashion.images("t10k")
     with torch.no_grad():
         hits = network.eval()(test_x).argmax(1) == test_y

@@ -62,10 +62,10 @@ def test_a_killed_training_goes_on_to_the_same_network(data, epochs, monkeypatch
     assert (tmp_path / "fashion-part.partial").exists() == (epochs > 0)
     torch.manual_seed(99)  # a new process does not know the old one's random numbers
     assert same(fashion.train("part", RECIPE, data, tmp_path), undisturbed)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "fashion-part.safetensors",
-        "fashion-whole.safetensors",
-    ]
+    assert [path.name for path in tmp_path.iterdir()] == [fashion.WEIGHTS.name]
+    stored = [fashion.weights(name, tmp_path / fashion.WEIGHTS.name) for name in ("part", "whole")]
+    assert all(torch.equal(stored[0][key], value) for key, value in stored[1].items())
+    assert not fashion.weights("par", tmp_path / fashion.WEIGHTS.name)
 
 
 def test_without_the_random_numbers_it_would_be_another(data, monkeypatch, tmp_path) -> None:

@@ -267,7 +267,7 @@ from pathlib import Path
 torch.set_num_threads(1)
 import attribound as ab
 from attribound.spectral import NormSolver
-from core import convolutional
+from claims.measure import convolutional
 x = torch.rand(2, 3, 224, 224, generator=torch.Generator().manual_seed(0))
 jacobian = ab.Saliency(convolutional(3)).linearize(x).jacobian
 found = NormSolver(rank=8)(jacobian)

@@ -327,7 +327,7 @@ def test_the_networks_of_the_paper_fit_the_default_limit() -> None:
 def test_bounds_a_trained_network_within_half_of_an_attack() -> None:
     """An adversarially trained MLP on Fashion-MNIST, l2 radius .05: the goal of the project."""
     needed(fashion.FASHION, "install dataset-fashion-mnist")
-    needed(fashion.CHECKPOINTS / "fashion-mlp-at-b5.safetensors", "run benchmarks/fashion.py")
+    needed(fashion.WEIGHTS, "run benchmarks/fashion.py")
     net = fashion.network("mlp-at-b5").double()
     x = fashion.images("t10k")[0][:4].double()
     saliency, ball = ab.Saliency(net), ab.L2Ball(0.05)
