@@ -76,7 +76,7 @@ bench-scaling: $(VENV)/.dev ## products, time and memory against features, steps
 bench-exact: $(VENV)/.dev data ## exact integrated gradients of ReLU networks: regions, cost, claims
 	$(BIN)/python -u benchmarks/exact_ig.py --cnn | tee benchmarks/exact_ig.txt
 
-# An hour on one core.
+# Hours on one core for everything; killed, it goes on where it was.
 bench-reasons: $(VENV)/.dev data ## reasons of the credit networks: how many stay, under each claim
 	$(BIN)/python -u benchmarks/reasons.py | tee benchmarks/reasons.txt
 

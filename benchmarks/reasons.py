@@ -1,19 +1,26 @@
 """Reasons of the shipped credit networks: for how many applicants the four reasons provably stay.
 
-``make bench-reasons`` measures 200 applicants of each test part and prints what
-``benchmarks/reasons.txt`` has, in about an hour on one core; ``--networks`` and ``--applicants``
-measure less. Scores are integrated gradients from the average applicant, summed by column; radii
-count standard deviations of the training part and categories can't change. By norm: what the bound
-on the whole map implies. By pair: what ``ab.reasons`` says. Networks with ReLUs are explained and
-proved as they run.
+``make bench-reasons`` measures what ``benchmarks/results/reasons.parquet`` has not yet, 25
+applicants at a time, and prints the table (an hour or two on one core for 200 applicants of each
+test part); killed, it goes on where it was. ``--networks`` and ``--applicants`` measure less,
+``--only`` prints what is stored. Scores are integrated gradients from the average applicant, summed
+by column; radii count standard deviations of the training part and categories can't change. By
+norm: what the bound on the whole map implies. By pair: what ``ab.reasons`` says. Networks with
+ReLUs are explained and proved as they run.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
@@ -24,22 +31,29 @@ from attribound.basics.tables import render
 from attribound.bounding.reasons.deciding import decide
 from attribound.bounding.reasons.motion import WholeMap
 
+STORE = Path(__file__).parent / "results" / "reasons.parquet"
 NETWORKS = tuple(
     f"credit-{table}/{method}-mlp{kind}"
+    for kind in ("", "-relu")
     for table in ("german", "taiwan")
     for method in ("at", "ce")
-    for kind in ("", "-relu")
 )
 RADII = (0.02, 0.1, 0.2)
 APPLICANTS, REASONS, AT_ONCE = 200, 4, 25
+ATTACK = "attack"
 CLAIMS: dict[str, ab.Method] = {
     "first_order": ab.FirstOrder(),
     "mean_value": ab.MeanValue(shells=2, rounds=1),
     "certified": ab.Certified(),
 }
 
+Row = dict[str, Any]
+KEY = ("network", "epsilon", "claim", "applicant")
+Asked = tuple[ab.Attribution, Tensor, Callable[[float], ab.Ball]]
 
-def asked(name: str, count: int) -> tuple[ab.Attribution, Tensor, Callable[[float], ab.Ball]]:
+
+@cache
+def asked(name: str) -> Asked:
     """The attribution of a network, applicants, and the ball of a radius."""
     model = zoo.load(name)
     test = data.load(name.partition("/")[0], "test")
@@ -60,74 +74,132 @@ def asked(name: str, count: int) -> tuple[ab.Attribution, Tensor, Callable[[floa
     def ball(radius: float) -> ab.Ball:
         return ball_in_units(ab.L2Ball(radius), TableSettings(), columns, moments)
 
-    return grouped, test.read(torch.arange(min(count, len(test)))), ball
+    return grouped, test.read(torch.arange(min(APPLICANTS, len(test)))), ball
 
 
-def by_norm(attribution: ab.Attribution, x: Tensor, ball: ab.Ball, method: ab.Method) -> Tensor:
+def by_norm(attribution: ab.Attribution, x: Tensor, ball: ab.Ball, method: ab.Method) -> list[int]:
     """How many reasons of each applicant stay by the bound on the whole map alone."""
     whole = ab.bound(attribution, x, ball, method=method).euclidean.tolist()
     maps = attribution(x).detach().double()
-    return torch.tensor(
-        [
-            decide(scores, WholeMap(own, len(scores)), REASONS, "value").kept
-            for scores, own in zip(maps, whole, strict=True)
-        ]
-    )
+    return [
+        decide(scores, WholeMap(own, len(scores)), REASONS, "value").kept
+        for scores, own in zip(maps, whole, strict=True)
+    ]
 
 
-def rows(name: str, radius: float, count: int, claims: Sequence[str]) -> Iterator[list[str]]:
-    """The attack, and a line for each claim."""
-    attribution, every, of_radius = asked(name, count)
-    ball, parts = of_radius(radius), torch.split(every, AT_ONCE)
+def blocks(networks: Sequence[str], count: int, claims: Sequence[str]) -> Iterator[list[Row]]:
+    """Applicants of one network, radius and claim; the first of every network come first."""
+    for first in range(0, count, AT_ONCE):
+        for name in networks:
+            for radius in RADII:
+                for claim in (ATTACK, *claims):
+                    key = {"network": name, "epsilon": radius, "claim": claim}
+                    places = range(first, min(first + AT_ONCE, count))
+                    yield [{**key, "applicant": place} for place in places]
+
+
+def measured(block: Sequence[Row], of: Callable[[str], Asked] = asked) -> list[Row]:
+    """How many of the four stay; CPU-seconds are shared among the applicants of a block."""
+    attribution, every, of_radius = of(block[0]["network"])
+    x, ball = every[[row["applicant"] for row in block]], of_radius(block[0]["epsilon"])
+    claim, norm = block[0]["claim"], [None] * len(block)
     start = time.process_time()
-    attacks = []
-    for x in parts:
+    if claim == ATTACK:
         attained = ab.reasons(attribution, x, ball, REASONS).attained
         assert attained is not None
-        attacks.append(attained.kept)
-    left = torch.cat(attacks)
-    seconds = (time.process_time() - start) / len(every)
-    stayed = f"{(left == REASONS).double().mean():.1%}"
-    yield [name, f"{radius:g}", "attack", "", stayed, "", f"{seconds:.2f}"]
-    for claim, method in ((each, CLAIMS[each]) for each in claims):
-        start = time.process_time()
+        pair = attained.kept.tolist()
+        seconds = time.process_time() - start
+    else:
+        method = CLAIMS[claim]
         # What was seen is part of the mean-value claim; the others do without.
         seen = claim == "mean_value"
-        found = [
-            ab.reasons(attribution, x, ball, REASONS, claim=method, attack=seen) for x in parts
-        ]
-        seconds = (time.process_time() - start) / len(every)
-        pair = torch.cat([each.kept for each in found])
-        norm = torch.cat([by_norm(attribution, x, ball, method) for x in parts])
-        shares = (f"{(each == REASONS).double().mean():.1%}" for each in (norm, pair))
-        yield [name, f"{radius:g}", claim, *shares, str(int((pair > left).sum())), f"{seconds:.2f}"]
+        pair = ab.reasons(attribution, x, ball, REASONS, claim=method, attack=seen).kept.tolist()
+        seconds = time.process_time() - start
+        norm = by_norm(attribution, x, ball, method)
+    return [
+        {**row, "norm": by, "pair": own, "seconds": seconds / len(block)}
+        for row, by, own in zip(block, norm, pair, strict=True)
+    ]
 
 
-def table(networks: Sequence[str], count: int, claims: Sequence[str]) -> str:
-    """All of them."""
+def stored(file: Path) -> list[Row]:
+    """What was measured so far."""
+    rows: list[Row] = pq.read_table(file).to_pylist() if file.exists() else []
+    return rows
+
+
+def store(rows: Sequence[Row], file: Path) -> None:
+    """Write all of it, or nothing."""
+    part = file.with_suffix(".part")
+    ordered = sorted(rows, key=lambda row: tuple(row[name] for name in KEY))
+    pq.write_table(pa.Table.from_pylist(ordered), part)
+    part.replace(file)
+
+
+def run(wanted: Sequence[list[Row]], file: Path, of: Callable[[str], Asked] = asked) -> None:
+    """Measure what is missing, block by block."""
+    rows = stored(file)
+    known = {tuple(row[name] for name in KEY) for row in rows}
+    for number, block in enumerate(wanted, 1):
+        lacking = [row for row in block if tuple(row[name] for name in KEY) not in known]
+        if lacking:
+            print(f"{number}/{len(wanted)}: {lacking[0]}", file=sys.stderr, flush=True)
+            rows += measured(lacking, of)
+            store(rows, file)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Shares over all applicants that are stored, and how often a claim was contradicted."""
     title = (
-        f"Share of {count} applicants whose {REASONS} reasons stay: said of the whole map and pair "
-        "by pair, or left by an attack;\nhow often that left fewer than was said; CPU-seconds an "
+        f"Share of applicants whose {REASONS} reasons stay: said of the whole map and pair by "
+        "pair, or left by an attack;\nhow often that left fewer than was said; CPU-seconds an "
         "applicant (mean value: with an attack of its own)"
     )
-    heads = ["network", "ε", "claim", "by norm", "by pair", "exceeded", "CPU-s"]
-    lines = [
-        row for name in networks for radius in RADII for row in rows(name, radius, count, claims)
-    ]
+    heads = ["network", "ε", "applicants", "claim", "by norm", "by pair", "exceeded", "CPU-s"]
+    left = {
+        (row["network"], row["epsilon"], row["applicant"]): row["pair"]
+        for row in rows
+        if row["claim"] == ATTACK
+    }
+    cells: dict[tuple[str, float, str], list[Row]] = {}
+    for row in rows:
+        if (row["network"], row["epsilon"], row["applicant"]) in left:
+            cells.setdefault((row["network"], row["epsilon"], row["claim"]), []).append(row)
+    lines = []
+    for (name, radius, claim), own in sorted(cells.items(), key=lambda item: _place(item[0])):
+        said = claim != ATTACK
+        above = sum(row["pair"] > left[name, radius, row["applicant"]] for row in own)
+        seconds = sum(row["seconds"] for row in own) / len(own)
+        whole = _share([row["norm"] for row in own]) if said else ""
+        pair = _share([row["pair"] for row in own])
+        told = [claim, whole, pair, str(above) if said else "", f"{seconds:.2f}"]
+        lines.append([name, f"{radius:g}", str(len(own)), *told])
     return render(title, heads, lines)
 
 
+def _place(cell: tuple[str, float, str]) -> tuple[int, float, int]:
+    name, radius, claim = cell
+    return NETWORKS.index(name), radius, [ATTACK, *CLAIMS].index(claim)
+
+
+def _share(kept: Sequence[int]) -> str:
+    return f"{sum(each == REASONS for each in kept) / len(kept):.1%}"
+
+
 def main() -> None:
-    """Print the table."""
+    """Measure what is missing, and print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--applicants", type=int, default=APPLICANTS, help="of each network")
     parser.add_argument("--networks", nargs="*", default=NETWORKS, help="of the zoo")
     parser.add_argument("--claims", nargs="*", default=[*CLAIMS], help="which claims")
+    parser.add_argument("--only", action="store_true", help="print what is stored")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
-    print(table(chosen.networks, chosen.applicants, chosen.claims))
+    if not chosen.only:
+        run([*blocks(chosen.networks, chosen.applicants, chosen.claims)], STORE)
+    print(table(stored(STORE)))
 
 
 if __name__ == "__main__":

@@ -172,3 +172,11 @@ def test_labels_of_another_shape_are_refused() -> None:
         ab.Grouped(ab.Saliency(model), torch.tensor([0, 1]))(x)
     with pytest.raises(ab.InputError, match="to sum channels of, got maps of shape"):
         ab.Grouped(ab.Saliency(model), "channels")(x)
+
+
+@pytest.mark.parametrize("made_of", [ab.Grouped, ab.Absolute])
+def test_it_needs_a_copy_where_its_base_does(made_of) -> None:
+    relu = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)).eval()
+    exact = ab.IntegratedGradients(relu, quadrature="exact")
+    assert made_of(exact).crosses_kinks
+    assert not made_of(ab.Saliency()).crosses_kinks

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from torch import Tensor
 
-from attribound.attributions.base import Attribution, Linearization, Model
-from attribound.attributions.saliency import Saliency
-from attribound.networks.classifier import Classifier
-from attribound.networks.inputs import Target
+from attribound.attributions.base import Linearization
+from attribound.attributions.wrapped import Wrapped
 from attribound.operators import LinearOperator
 from attribound.values import register, to_text
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 @register("absolute")
 @dataclass(frozen=True, eq=False)
-class Absolute(Attribution):
+class Absolute(Wrapped):
     """|g|, score by score.
 
     Two absolute values are no further apart than the signed ones, so every Euclidean bound of the
@@ -34,64 +28,10 @@ class Absolute(Attribution):
     'absolute'
     """
 
-    base: Attribution = field(default_factory=Saliency)
-
-    def __post_init__(self) -> None:
-        """As many points as the base."""
-        object.__setattr__(self, "points", self.base.points)
-
-    @property
-    def classifier(self) -> Classifier | None:
-        """The model behind it, if known."""
-        return self.base.classifier
-
-    @property
-    def subject(self) -> str:
-        """Whose map it is."""
-        return self.base.subject
-
-    @property
-    def crosses_kinks(self) -> bool:
-        """As of the base."""
-        return self.base.crosses_kinks
-
     @property
     def name(self) -> str:
         """What it is called in tables."""
         return to_text(self)
-
-    def of(self, model: Model) -> Self:
-        """The absolute values of the attribution of ``model``."""
-        return replace(self, base=self.base.of(model))
-
-    def recipe(self) -> Self:
-        """The same of no model."""
-        return replace(self, base=self.base.recipe())
-
-    def climbed(self) -> Attribution:
-        """Absolute values of what is climbed in place of the base."""
-        return replace(self, base=self.base.climbed())
-
-    def targets(self, x: Tensor, target: Target = None) -> Tensor:
-        """The label of each example: as given, else the predicted class."""
-        return self.base.targets(x, target)
-
-    def examples_at_once(self, x: Tensor) -> int:
-        """How many examples can be linearized together within the memory limit."""
-        return self.base.examples_at_once(x)
-
-    def check(self, x: Tensor, *, smooth: bool) -> None:
-        """As the base does."""
-        self.base.check(x, smooth=smooth)
-
-    def rows(self, x: Tensor, rows: slice | Tensor) -> Attribution:
-        """The same for some rows of the batch ``x``."""
-        own = self.base.rows(x, rows)
-        return self if own is self.base else replace(self, base=own)
-
-    def steps_needed(self, x: Tensor, target: Tensor, scores: Tensor) -> Tensor | None:  # noqa: ARG002
-        """As many as the base needs."""
-        return self.base.steps_needed(x, target, self.base.revalue(x, target))
 
     def _value(self, x: Tensor, target: Tensor) -> Tensor:
         return self.base.revalue(x, target).abs()

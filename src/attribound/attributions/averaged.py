@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attribound.attributions.base import Attribution, Linearization, Model
+from attribound.attributions.base import Attribution, Linearization
 from attribound.attributions.noise import Array, Noise, Normaliser, noisy, normalised
-from attribound.attributions.saliency import Saliency
+from attribound.attributions.wrapped import Wrapped
 from attribound.basics.errors import InputError, ModelError
 from attribound.basics.tensors import dot, norm, per_example
-from attribound.networks.classifier import Classifier
-from attribound.networks.inputs import Target
 from attribound.operators import LinearOperator
 from attribound.results import averaged_title
 from attribound.values import register
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _AT_ONCE = 40  # noisy inputs
 
 
 @register("averaged")
 @dataclass(frozen=True, eq=False)
-class Averaged(Attribution):
+class Averaged(Wrapped):
     """The mean of normalised maps of noisy copies of the input.
 
     The noise is drawn once from the seed and is the same for every input: differences between
@@ -45,7 +39,6 @@ class Averaged(Attribution):
         seed: of the noise.
     """
 
-    base: Attribution = field(default_factory=Saliency)
     sigma: float | Tensor = 0.25
     draws: int = 64
     normaliser: Normaliser = "unit"
@@ -63,34 +56,13 @@ class Averaged(Attribution):
             )
 
     @property
-    def classifier(self) -> Classifier | None:
-        """The model behind it, if known."""
-        return self.base.classifier
-
-    @property
     def subject(self) -> str:
         """The averaged map, which is not the plain one."""
         return averaged_title(self.base.subject)
 
-    def of(self, model: Model) -> Self:
-        """The same average of the maps of ``model``."""
-        return replace(self, base=self.base.of(model))
-
-    def recipe(self) -> Self:
-        """The same of no model."""
-        return replace(self, base=self.base.recipe())
-
-    def targets(self, x: Tensor, target: Target = None) -> Tensor:
-        """The label of each example: as given, else the predicted class."""
-        return self.base.targets(x, target)
-
     def examples_at_once(self, x: Tensor) -> int:
         """How many examples can be linearized together within the memory limit."""
         return max(1, self.base.examples_at_once(x) // self.draws)
-
-    def check(self, x: Tensor, *, smooth: bool) -> None:
-        """As the base does."""
-        self.base.check(x, smooth=smooth)
 
     def rows(self, x: Tensor, rows: slice | Tensor) -> Attribution:
         """The same for some rows of the batch ``x``."""
@@ -98,6 +70,10 @@ class Averaged(Attribution):
         if isinstance(sigma, Tensor) and sigma.shape == x.shape:
             sigma = sigma[rows]
         return replace(self, base=self.base.rows(x, rows), sigma=sigma)
+
+    def steps_needed(self, x: Tensor, target: Tensor, scores: Tensor) -> Tensor | None:  # noqa: ARG002
+        """Unknown: what the base needs at noisy inputs is not what it needs at x."""
+        return None
 
     def vectors(self, x: Tensor, target: Tensor) -> Iterator[tuple[Array, Tensor]]:
         """Chunks of noise and normalised maps ``(rows, scores)`` of one example ``(1, ...)``."""

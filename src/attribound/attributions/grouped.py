@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from attribound.attributions.base import Attribution, Linearization, Model
-from attribound.attributions.saliency import Saliency
+from attribound.attributions.base import Linearization
+from attribound.attributions.wrapped import Wrapped
 from attribound.basics.errors import InputError
-from attribound.networks.classifier import Classifier
-from attribound.networks.inputs import Target
 from attribound.operators import LinearOperator
 from attribound.values import register, to_text
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 CHANNELS = "channels"
 
 
 @register("grouped")
 @dataclass(frozen=True, eq=False)
-class Grouped(Attribution):
+class Grouped(Wrapped):
     """The sum of an attribution over each group of its scores.
 
     Sums of signed scores; a group of one feature is the feature. All that holds of an attribution
@@ -42,12 +37,11 @@ class Grouped(Attribution):
     2
     """
 
-    base: Attribution = field(default_factory=Saliency)
     labels: Tensor | Literal["channels"] = "channels"
 
     def __post_init__(self) -> None:
         """Refuse labels that make no groups."""
-        object.__setattr__(self, "points", self.base.points)
+        super().__post_init__()
         if isinstance(self.labels, str) and self.labels == CHANNELS:
             return
         labels: object = self.labels
@@ -69,16 +63,6 @@ class Grouped(Attribution):
         return 0 if isinstance(self.labels, str) else int(self.labels.max()) + 1
 
     @property
-    def classifier(self) -> Classifier | None:
-        """The model behind it, if known."""
-        return self.base.classifier
-
-    @property
-    def subject(self) -> str:
-        """Whose map is summed."""
-        return self.base.subject
-
-    @property
     def name(self) -> str:
         """What it is called in tables."""
         if isinstance(self.labels, str):
@@ -94,39 +78,6 @@ class Grouped(Attribution):
         if isinstance(self.labels, str):
             return math.sqrt(scores.shape[1])
         return math.sqrt(int(self.labels[self.labels >= 0].bincount().max()))
-
-    def of(self, model: Model) -> Self:
-        """The same sums of the attribution of ``model``."""
-        return replace(self, base=self.base.of(model))
-
-    def recipe(self) -> Self:
-        """The same of no model."""
-        return replace(self, base=self.base.recipe())
-
-    def climbed(self) -> Attribution:
-        """Sums of what is climbed in place of the base."""
-        return replace(self, base=self.base.climbed())
-
-    def targets(self, x: Tensor, target: Target = None) -> Tensor:
-        """The label of each example: as given, else the predicted class."""
-        return self.base.targets(x, target)
-
-    def examples_at_once(self, x: Tensor) -> int:
-        """How many examples can be linearized together within the memory limit."""
-        return self.base.examples_at_once(x)
-
-    def check(self, x: Tensor, *, smooth: bool) -> None:
-        """As the base does."""
-        self.base.check(x, smooth=smooth)
-
-    def rows(self, x: Tensor, rows: slice | Tensor) -> Attribution:
-        """The same for some rows of the batch ``x``."""
-        own = self.base.rows(x, rows)
-        return self if own is self.base else replace(self, base=own)
-
-    def steps_needed(self, x: Tensor, target: Tensor, scores: Tensor) -> Tensor | None:  # noqa: ARG002
-        """As many as the base needs: what its scores leave out, their sums leave out."""
-        return self.base.steps_needed(x, target, self.base.revalue(x, target))
 
     def summed(self, scores: Tensor) -> Tensor:
         """The sums of maps ``(batch, *scores)``."""

@@ -1,0 +1,81 @@
+"""Reasons of the credit networks in the benchmark: blocks, resuming, the table."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import attribound as ab
+import reasons
+
+
+def tiny(name: str) -> reasons.Asked:
+    """Six features in five groups; radii count nothing."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 5), nn.Softplus(), nn.Linear(5, 2)).eval()
+    groups = torch.tensor([0, 0, 1, 2, 3, 4])
+    return ab.Grouped(ab.Saliency(net), groups), torch.rand(4, 6), ab.L2Ball
+
+
+def row(claim: str, applicant: int, pair: int, norm: int | None = 0) -> reasons.Row:
+    known = {"network": reasons.NETWORKS[0], "epsilon": 0.1, "seconds": 0.5}
+    return {**known, "claim": claim, "applicant": applicant, "pair": pair, "norm": norm}
+
+
+def test_the_first_applicants_of_all_networks_come_first() -> None:
+    some = [*reasons.blocks(["a", "b"], reasons.AT_ONCE + 1, ["certified"])]
+    assert len(some) == 2 * 2 * len(reasons.RADII) * 2
+    assert {block[0]["network"] for block in some[: len(some) // 2]} == {"a", "b"}
+    assert {block[0]["applicant"] for block in some[: len(some) // 2]} == {0}
+    assert [len(block) for block in some[len(some) // 2 :]] == [1] * (len(some) // 2)
+
+
+def test_what_is_measured_is_what_the_library_says() -> None:
+    attribution, x, of_radius = tiny("any")
+    (block,) = [
+        block
+        for block in reasons.blocks(["any"], len(x), ["certified"])
+        if (block[0]["claim"], block[0]["epsilon"]) == ("certified", 0.1)
+    ]
+    found = reasons.measured(block, tiny)
+    said = ab.reasons(attribution, x, of_radius(0.1), 4, claim="certified", attack=False)
+    assert [each["pair"] for each in found] == said.kept.tolist()
+    assert all(each["norm"] <= each["pair"] for each in found)
+
+
+def test_killed_it_goes_on_where_it_was(tmp_path, capsys) -> None:
+    file = tmp_path / "reasons.parquet"
+    wanted = [*reasons.blocks(["any"], 4, ["first_order"])]
+    reasons.run(wanted[:3], file, tiny)
+    before = reasons.stored(file)
+    assert len(before) == 3 * 4
+    capsys.readouterr()
+    reasons.run(wanted, file, tiny)
+    assert len(capsys.readouterr().err.splitlines()) == len(wanted) - 3
+    after = reasons.stored(file)
+    assert len(after) == 4 * len(wanted)
+    assert all(each in after for each in before)
+
+
+def test_the_table_counts_what_attacks_contradict() -> None:
+    rows = [
+        row("attack", 0, 4, None),
+        row("attack", 1, 2, None),
+        row("certified", 0, 4, 4),
+        row("certified", 1, 3, 1),  # it left two
+        row("certified", 2, 4, 4),  # not attacked, so not in a share beside the attack's
+    ]
+    lines = reasons.table(rows).splitlines()
+    assert lines[-1].split()[2:] == ["2", "certified", "50.0%", "50.0%", "1", "0.50"]
+    assert lines[-2].split()[2:] == ["2", "attack", "50.0%", "0.50"]
+
+
+@pytest.mark.parametrize("name", reasons.NETWORKS[:1])
+def test_categories_of_applicants_are_frozen(name) -> None:
+    attribution, x, of_radius = reasons.asked(name)
+    assert x.shape == (reasons.APPLICANTS, x.shape[1])
+    scale = of_radius(0.1).scale
+    assert (scale == 0).any()
+    assert (scale > 0).any()
+    assert attribution(x[:2]).shape[1] < x.shape[1]
