@@ -6,14 +6,17 @@ import importlib.util
 import inspect
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import attribound as ab
 from attribound.auditing.given import samples_of, settings_of
+from attribound.basics.errors import InputError
 from attribound.cli.app import app
 from attribound.data import NAMES, load
 from attribound.models import config_from_json
@@ -329,3 +332,44 @@ def test_the_paper_page_names_files_that_exist() -> None:
     beside = re.findall(r"`(reproduction/[\w./-]+)`", text)
     assert len(beside) >= 2
     assert [name for name in beside if not (ROOT / name).exists()] == []
+
+
+class TestCredit:
+    """The example that goes from a table to a sentence."""
+
+    @pytest.fixture
+    def credit(self, monkeypatch, tmp_path):
+        monkeypatch.chdir(tmp_path)
+        return module(ROOT / "examples" / "credit.py")
+
+    def test_it_ends_in_the_sentence(self, credit, monkeypatch, capsys) -> None:
+        monkeypatch.setattr(sys, "argv", ["credit.py", "--limit", "2", "--eps", "0.02"])
+        credit.main()
+        first, *rest = capsys.readouterr().out.splitlines()
+        found = re.fullmatch(
+            r"For (\d) of 2 refused applicants the four reasons can't change within 0.02 standard "
+            r"deviations; for (\d) an attack changed one.",
+            first,
+        )
+        assert found
+        assert int(found[1]) + int(found[2]) <= 2  # what can't change was not changed
+        assert sum("stays" in line or "may leave" in line for line in rest) == 2 * credit.REASONS
+
+    def test_it_reads_what_it_wrote(self, credit, tmp_path) -> None:
+        people = credit.applicants(credit.written(tmp_path / "people.csv"))
+        shipped = credit.load(credit.DATA, "test")
+        rows = torch.arange(len(shipped))
+        assert torch.equal(people.read(rows), shipped.read(rows))
+        assert people.labels.tolist() == shipped.labels.tolist()
+
+    def test_a_table_of_other_columns_is_refused(self, credit, tmp_path) -> None:
+        lines = credit.written(tmp_path / "people.csv").read_text(encoding="utf-8").splitlines()
+        cut = [line.split(",")[0:1] + line.split(",")[2:] for line in lines]
+        (tmp_path / "less.csv").write_text("\n".join(map(",".join, cut)), encoding="utf-8")
+        gone = lines[0].split(",")[1]
+        with pytest.raises(InputError, match=f"expected a column '{gone}', got id, "):
+            credit.applicants(tmp_path / "less.csv")
+        more = [f"{line},{'more' if number == 0 else 1}" for number, line in enumerate(lines)]
+        (tmp_path / "more.csv").write_text("\n".join(more), encoding="utf-8")
+        with pytest.raises(InputError, match="use the columns that the network was trained on"):
+            credit.applicants(tmp_path / "more.csv")

@@ -186,7 +186,8 @@ def test_refuses_by_row_and_column(tmp_path, text, message) -> None:
             Layout("good", "who", categories={"good": ("no",)}),
             "one of no in .*'good', got 'yes' in",
         ),
-        (Layout("good", "who", categories={"wat": ("x",)}), "expected a column 'x'"),
+        (Layout("good", "who", categories={"wat": ("x",)}), "expected a column 'wat'"),
+        (Layout("good", "who", categories={"wat": ("age", "x")}), "expected a column 'x'"),
     ],
 )
 def test_refuses_other_layouts(tmp_path, layout, message) -> None:

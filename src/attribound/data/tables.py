@@ -123,8 +123,8 @@ def label_column(name: str, columns: Sequence[str], layout: Layout) -> str | Non
 def _check_names(name: str, table: Mapping[str, Cells], layout: Layout) -> None:
     asked = [each for each in (layout.id, *layout.drop) if each is not None]
     for column, values in layout.categories.items():
-        if column not in table and column not in asked:
-            asked += values
+        if column not in table and column not in asked:  # one-hot already, or not there at all
+            asked += values if any(each in table for each in values) else [column]
     for column in asked:
         if column not in table:
             raise InputError(
