@@ -114,16 +114,24 @@ def test_failed_samples_are_counted_and_change_no_number() -> None:
     assert dirty.attacks == clean.attacks
 
 
-def test_undefined_angles_are_counted_and_in_no_mean() -> None:
-    found = summary(
-        row(0, 1.0, 2.0),
-        row(1, 1.0, 2.0, bound_degrees=180.0, attack_degrees=180.0),
-    )
-    assert (found.undefined, found.claims["first_order"].undefined) == (1, 1)
-    assert found.claims["first_order"].degrees == 10.0
-    assert (found.best.degrees, found.best.worst_degrees) == (5.0, 5.0)
-    nothing = summary(row(0, 1.0, 2.0, bound_degrees=180.0))
-    assert nothing.claims["first_order"].degrees is None
+def test_open_angles_count_as_the_worst_of_the_same_samples() -> None:
+    """A median over those that are limited would make a claim that says less look better."""
+    rows = [row(i, 1.0, 2.0, bound_degrees=float(i)) for i in range(3)]
+    found = summary(*rows, row(3, 1.0, 2.0, bound_degrees=180.0, attack_degrees=180.0))
+    claim = found.claims["first_order"]
+    assert (found.open, claim.open) == (1, 1)
+    assert (claim.degrees, claim.worst_degrees, claim.largest) == (1.5, 180.0, 2.0)
+    assert (found.best.degrees, found.best.worst_degrees) == (5.0, 180.0)
+    nothing = summary(row(0, 1.0, 2.0, bound_degrees=180.0)).claims["first_order"]
+    assert (nothing.degrees, nothing.open) == (180.0, 1)
+
+
+def test_a_sample_without_a_bound_is_open() -> None:
+    less = row(1, 1.0, 2.0)
+    less["bounds"] = less["bounds"][:1]
+    claim = summary(row(0, 1.0, 2.0), less).claims["first_order"]
+    assert (claim.n, claim.open, claim.worst_degrees) == (1, 1, 180.0)
+    assert claim.degrees == (10.0 + 180.0) / 2
 
 
 def test_a_claim_that_never_applied_has_no_numbers_but_its_reason() -> None:

@@ -89,7 +89,25 @@ def test_settings_of_one_run_only_are_noted(tmp_path) -> None:
     assert not any(each.clear for each in same)
 
 
-def test_infinite_bounds_and_open_angles_are_left_out(tmp_path) -> None:
+def test_no_run_gains_by_what_it_leaves_open(tmp_path) -> None:
+    """Open angles count as 180 degrees in both runs, and their share is compared."""
+    a, b = cases.run(tmp_path / "a"), cases.run(tmp_path / "b", scale=4.0)
+    found = compare([a, b])
+    angle, open_ = only(found, "certified °"), only(found, "certified open")
+    assert angle.n == open_.n == 23
+    for run, mean, share in ((a, angle.first, open_.first), (b, angle.other, open_.other)):
+        angles = [
+            each["degrees"]
+            for each in run.bounds().to_pylist()
+            if (each["claim"], each["attribution"]) == ("certified", "saliency")
+            and (each["ball"], each["epsilon"]) == ("l2", 0.1)
+        ]
+        assert mean == pytest.approx(np.mean(angles))
+        assert share == pytest.approx(np.mean([each == 180 for each in angles]))
+    assert open_.other > open_.first
+
+
+def test_infinite_bounds_are_left_out(tmp_path) -> None:
     a, b = cases.run(tmp_path / "a"), cases.run(tmp_path / "b", scale=1.1)
     found = compare([a, b])
     assert only(found, "calibrated").n == 22

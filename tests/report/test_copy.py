@@ -143,12 +143,17 @@ def test_a_verdict_drawn_from_the_copy_would_be_noticed(exceeded, monkeypatch) -
         check_told(exceeded, {each.title: (each.text, each.tone) for each in yours.claims})
 
 
-def test_bounds_of_the_network_itself_are_judged_as_usual(tmp_path, mixed) -> None:
+def test_bounds_of_the_network_itself_are_judged_as_usual(tmp_path, mixed, monkeypatch) -> None:
     found = {each.title: each for each in said(mixed).parts[0].claims}
     count = counts(mixed, "yours_exceeded")["calibrated"]
     assert count
     assert found["calibrated"].text.startswith(f"an attack exceeded {count} of")
-    tame = cases.run(tmp_path / "run", copied=cases.Copied(0.5, own=("calibrated", "certified")))
+    monkeypatch.setattr(cases, "ZERO", -1)
+    monkeypatch.setattr(cases, "FAILED", -1)
+    monkeypatch.setitem(cases.FACTORS, "certified", 1.3)
+    chosen = cases.settings(smooth=20.0, balls=(ab.L2Ball(0.05),))
+    own = cases.Copied(0.5, own=("calibrated", "certified"))
+    tame = cases.run(tmp_path / "run", chosen, copied=own)
     found = {each.title: each for each in said(tame).parts[0].claims}
     assert found["certified"].tone == "good"  # of the network, and no attack exceeded it
     assert found["mean-value (searched)"].tone == "neutral"  # of the copy
@@ -244,7 +249,7 @@ def test_without_a_copy_nothing_of_this_is_shown(tmp_path) -> None:
     html = render(run).partition('<script type="application/json"')[0]
     for text in (printed(console(run)), html):
         assert "smooth copy" not in text
-        assert "your network" not in text.lower()
+        assert "on your network" not in text.lower()
     assert all(share is None for share in yours_totals(summarise(run.rows())).values())
 
 

@@ -1,15 +1,20 @@
+"""A run in the formats of other tools, and its figures."""
+
 from __future__ import annotations
 
 import json
 import re
 
+import numpy as np
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
+import attribound as ab
 from attribound.basics.errors import InputError
 from attribound.basics.whole_files import StorageError
-from attribound.report import FORMATS, escape_latex, export
+from attribound.report import FORMATS, escape_latex, export, figures
 from report import cases
 
 
@@ -93,3 +98,48 @@ def test_a_place_that_cannot_be_written_is_named(run, tmp_path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="expected to be written"):
         export(run, "csv", tmp_path / "file" / "rows.csv")
+
+
+def test_latex_with_few_columns_fits_a_column_of_text(run, tmp_path) -> None:
+    (path,) = export(run, "latex", tmp_path / "t.tex", columns=["angle °", "open", "exceeded"])
+    text = path.read_text()
+    assert r"\begin{tabular}{lrrr}" in text
+    assert r"setting & angle $^\circ$ & open & exceeded \\" in text
+    plain = [line for line in text.splitlines() if line.endswith(r"\\")]
+    widths = {len(re.findall(r"(?<!\\)&", line)) for line in plain if "multicolumn" not in line}
+    assert widths == {3}
+    with pytest.raises(
+        InputError, match=r"columns: expected some of samples, deviation, .*'angles'"
+    ):
+        export(run, "latex", tmp_path / "t.tex", columns=["angles"])
+    with pytest.raises(InputError, match="columns: expected format latex, got 'csv'"):
+        export(run, "csv", tmp_path / "t.csv", columns=["open"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("figures")
+    chosen = cases.settings(
+        attributions=(ab.IntegratedGradients(label=cases.HOSTILE),),
+        balls=cases.L2,
+    )
+    run = cases.run(place / "run", chosen)
+    return place / "deep" / "figures", figures(run, place / "deep" / "figures")
+
+
+def test_there_are_three_figures_as_png_and_pdf(folder) -> None:
+    place, written = folder
+    assert sorted(place.iterdir()) == sorted(written)
+    stem = "0-script-script-alert-1-script-img-src-x-onerror-alert-2-l2"
+    assert {path.name for path in written} == {
+        f"{stem}-{name}.{kind}" for name in ("scatter", "gaps", "curves") for kind in ("png", "pdf")
+    }
+
+
+def test_the_files_are_what_they_are_called_and_show_something(folder) -> None:
+    for path in folder[1]:
+        if path.suffix == ".png":
+            pixels = np.asarray(Image.open(path).convert("L"))
+            assert pixels.std() > 5
+        else:
+            assert path.read_bytes().startswith(b"%PDF-")

@@ -41,8 +41,8 @@ def test_every_card_has_five_pictures(run) -> None:
     for card in gallery(groups(run.rows()), run.maps(), cases.CLASSES):
         assert [picture.caption for picture in card.pictures] == [
             "input",
-            "its attribution",
             "attacked input",
+            "its attribution",
             "attacked attribution",
             "difference of attributions",
         ]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+import attribound as ab
 from attribound.report.groups import groups
 from attribound.report.verdict import verdict
 from report import cases
@@ -25,7 +26,30 @@ def test_exceeded_and_kept_claims_are_counted(found) -> None:
     assert first.tone == "bad"
     certified = by_title(found)["certified"]
     assert certified.text.startswith(f"no attack exceeded it ({23 * 8} bounds). It is proved")
-    assert certified.tone == "good"
+    assert certified.tone == "neutral"  # one map is zero, one sample failed
+
+
+def test_good_is_a_proof_with_no_bad_row_behind_it(tmp_path, monkeypatch) -> None:
+    """A failed sample, an open direction, a bound that is missing: each takes the green away."""
+    ball = cases.settings(balls=(ab.L2Ball(0.05),))
+    monkeypatch.setitem(cases.FACTORS, "certified", 1.3)
+
+    def tones(name: str, **changes: int) -> dict[str, str]:
+        with monkeypatch.context() as patch:
+            for constant in ("FAILED", "ZERO"):
+                patch.setattr(cases, constant, changes.get(constant, -1))
+            made = groups(cases.run(tmp_path / name, ball).rows())
+        return {title: claim.tone for title, claim in by_title(made).items()}
+
+    good = tones("good")
+    assert good["certified"] == "good"
+    assert good["mean-value (searched)"] != "good"  # not exceeded either, but no proof
+    assert tones("failed", FAILED=3)["certified"] == "neutral"
+    assert tones("open", ZERO=5)["certified"] == "neutral"
+    monkeypatch.setitem(cases.FACTORS, "certified", 99.0)
+    empty = by_title(groups(cases.run(tmp_path / "empty", ball).rows()))["certified"]
+    assert empty.text == "it says nothing: all 46 bounds leave the direction open (180°)."
+    assert empty.tone == "neutral"
 
 
 def test_an_exceeded_certificate_is_called_an_error(tmp_path, monkeypatch) -> None:

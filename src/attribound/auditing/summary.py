@@ -21,7 +21,8 @@ from attribound.auditing.summary_records import (
     Summary,
 )
 
-_UNDEFINED = 180.0
+#: What stands for an angle that nothing limits.
+OPEN = 180.0
 
 
 def summarise(rows: pa.Table) -> list[Summary]:
@@ -61,7 +62,7 @@ def _summary(cell: Cell) -> Summary:
         n=len(cell),
         errors=len(cell) - len(fine),
         misclassified=int((_known(fine.numbers("correct")) == 0).sum()),
-        undefined=best.undefined if best else 0,
+        open=best.open if best else 0,
         attribution_norm=_mean(_known(fine.numbers("attribution_norm"))),
         best=best if best and best.n else None,
         yours=yours if yours and yours.n else None,
@@ -95,7 +96,8 @@ def fidelity_of(cells: Sequence[Cell]) -> CopySummary | None:
 def _claim(cell: Cell, name: str) -> ClaimSummary:
     bound, attack = cell.bound(name), opposing(cell, name)
     bounded = _known(bound)
-    angles = _known(cell.bound(name, "degrees"))
+    # Over the same samples as every other angle: where there is no bound nothing limits it either.
+    angles = np.nan_to_num(cell.bound(name, "degrees"), nan=OPEN) if len(bounded) else bounded
     slack, factor = _ratios(bound, attack)
     own, yours = cell.bound(name, "exceeded"), cell.bound(name, "yours_exceeded")
     subjects = cell.subjects(name)
@@ -104,8 +106,10 @@ def _claim(cell: Cell, name: str) -> ClaimSummary:
         claim=name,
         n=len(bounded),
         mean=_mean(bounded),
-        degrees=_mean(angles[angles < _UNDEFINED]),
-        undefined=int((angles >= _UNDEFINED).sum()),
+        largest=_largest(bounded),
+        degrees=_median(angles),
+        worst_degrees=_largest(angles),
+        open=int((angles >= OPEN).sum()),
         exceeded=_share(own),
         exceeded_degrees=_share(cell.bound(name, "degrees_exceeded")),
         slack=_mean(slack),
@@ -152,16 +156,15 @@ def _attack(cell: Cell, name: str, subject: str) -> AttackSummary:
 
 def _of(name: str, column: Callable[[str], Numbers], subject: str) -> AttackSummary:
     deviation, angles = _known(column("deviation")), _known(column("degrees"))
-    defined = angles[angles < _UNDEFINED]
     return AttackSummary(
         attack=name,
         n=len(deviation),
         mean=_mean(deviation),
         worst=_largest(deviation),
         mean_of_means=None,
-        degrees=_mean(defined),
-        worst_degrees=_largest(defined),
-        undefined=len(angles) - len(defined),
+        degrees=_median(angles),
+        worst_degrees=_largest(angles),
+        open=int((angles >= OPEN).sum()),
         labels_kept=_mean(_known(column("label_kept"))),
         kendall=_mean(_known(column("kendall"))),
         topk=_mean(_known(column("topk"))),
@@ -182,6 +185,10 @@ def _known(values: Numbers) -> Numbers:
 
 def _mean(values: Numbers) -> float | None:
     return float(values.mean()) if len(values) else None
+
+
+def _median(values: Numbers) -> float | None:
+    return float(np.median(values)) if len(values) else None
 
 
 def _largest(values: Numbers) -> float | None:

@@ -34,9 +34,10 @@ class ClaimSummary:
 
     Attributes:
         n: samples with a bound.
-        mean: of the bounds; infinite if one is.
-        degrees: mean of the angles that are bounded at all; None if none is.
-        undefined: how many are not (180 degrees).
+        mean, largest: of the bounds; infinite if one is.
+        degrees, worst_degrees: median and largest angle over all samples that were measured; 180
+            where nothing limits it, a sample without a bound included. None if there is no bound.
+        open: how many angles nothing limits (180 degrees), samples without a bound included.
         exceeded: bounds below the best attack.
         exceeded_degrees: angles below the largest attained.
         slack: mean of bound / attack, where the attack moved anything.
@@ -55,8 +56,10 @@ class ClaimSummary:
     claim: str
     n: int
     mean: float | None
+    largest: float | None
     degrees: float | None
-    undefined: int
+    worst_degrees: float | None
+    open: int
     exceeded: ExceededShare | None
     exceeded_degrees: ExceededShare | None
     slack: float | None
@@ -79,8 +82,9 @@ class AttackSummary:
         mean, worst: of the largest deviation of each sample.
         mean_of_means: of the mean over repeats, which the paper compares with; None for the
             best of all.
-        degrees, worst_degrees: of the largest defined angle of each sample.
-        undefined: samples whose angle is undefined (180 degrees), because a map vanished.
+        degrees, worst_degrees: median and largest over samples of the largest angle of each;
+            180 where a map has no direction.
+        open: samples whose angle is 180 degrees, because a map vanished.
         labels_kept: share of samples whose label the furthest perturbation kept.
         kendall, topk: mean similarity of the maps at the furthest perturbation.
         seconds: in total; None for the best of all.
@@ -94,7 +98,7 @@ class AttackSummary:
     mean_of_means: float | None
     degrees: float | None
     worst_degrees: float | None
-    undefined: int
+    open: int
     labels_kept: float | None
     kendall: float | None
     topk: float | None
@@ -130,7 +134,7 @@ class Summary:
         n: samples, failed ones included.
         errors: samples that failed; they are in no other number.
         misclassified: samples whose prediction is not their label.
-        undefined: samples whose attacked angle is undefined.
+        open: samples whose attacked map, or map, has no direction.
         attribution_norm: mean Euclidean norm of the clean attribution of what was bounded.
         best: the best attack on what was bounded of each sample; None if none was made.
         yours: with a smooth copy, the best attack on the user's own network.
@@ -146,7 +150,7 @@ class Summary:
     n: int
     errors: int
     misclassified: int
-    undefined: int
+    open: int
     attribution_norm: float | None
     best: AttackSummary | None
     yours: AttackSummary | None

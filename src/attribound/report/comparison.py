@@ -15,12 +15,14 @@ from scipy import stats
 
 from attribound.auditing import Cell, Run, cells
 from attribound.auditing.rows import AVERAGED, COPY, YOURS
+from attribound.auditing.summary import OPEN
 from attribound.basics.errors import InputError
 from attribound.report.groups import Numbers, records
 from attribound.report.subjects import copy_of, network
 from attribound.report.summary_table import number
 
 _LEVEL = 0.95
+_OPEN = " open"
 _Z = float(stats.norm.ppf(0.5 + _LEVEL / 2))
 
 
@@ -111,8 +113,9 @@ def compare(runs: Sequence[Run]) -> Comparison:
     Where the data are the same (by fingerprint) samples are paired: the interval is
     Student's of the mean difference, otherwise Welch's. Shares have the adjusted Wald
     intervals of Agresti with Min (paired) and Caffo, which are never of length zero.
-    Samples that failed in a run, angles that are undefined and infinite bounds are left
-    out, of both runs if paired.
+    Samples that failed in a run and infinite bounds are left out, of both runs if paired. An
+    angle that nothing limits counts as 180 degrees, so that no run gains by what it leaves open;
+    the share of these is compared, too, where there are any.
 
     If a smooth copy stood for a network in one of two runs, every number names its network, and
     only those of networks of the same kind are compared: bounds of a copy never with bounds of
@@ -188,7 +191,7 @@ def _differences(
             x, y = x[both], y[both]
         else:
             x, y = x[np.isfinite(x)], y[np.isfinite(y)]
-        if not len(x) or not len(y):
+        if not len(x) or not len(y) or (what.endswith(_OPEN) and not (x.any() or y.any())):
             continue
         low, high = _INTERVALS[paired, share](x, y)
         means = float(x.mean()), float(y.mean())
@@ -218,7 +221,7 @@ def _columns(cell: Cell, copy: str | None) -> dict[str, tuple[Numbers, bool]]:
     for subject, read in reads.items():
         on = of(subject, "on")
         found[f"attack{on}"] = (read("deviation"), False)
-        found[f"attack{on} °"] = (_limited(read("degrees")), False)
+        found[f"attack{on} °"] = (read("degrees"), False)
         found[f"Kendall{on}"] = (read("kendall"), False)
         found[f"top-k{on}"] = (read("topk"), False)
     for claim in records(cell.claims):
@@ -228,17 +231,14 @@ def _columns(cell: Cell, copy: str | None) -> dict[str, tuple[Numbers, bool]]:
         if cell.subjects(claim.name) == {AVERAGED}:
             subject, title = AVERAGED, f"{claim.title} of {network(AVERAGED, '')}"
         found[title] = (cell.bound(claim.name), False)
-        found[f"{title} °"] = (_limited(cell.bound(claim.name, "degrees")), False)
+        angles = cell.bound(claim.name, "degrees")
+        found[f"{title} °"] = (angles, False)
+        found[f"{title}{_OPEN}"] = (np.where(np.isnan(angles), angles, angles >= OPEN), True)
         found[f"{title} exceeded"] = (cell.bound(claim.name, "exceeded"), True)
         if subject == COPY:
             name = f"{title} exceeded{of(YOURS, 'on')}"
             found[name] = (cell.bound(claim.name, "yours_exceeded"), True)
     return found
-
-
-def _limited(angles: Numbers) -> Numbers:
-    """Angles, NaN where nothing limits them."""
-    return np.where(angles < 180, angles, np.nan)
 
 
 def _student(x: Numbers, y: Numbers) -> tuple[float, float]:

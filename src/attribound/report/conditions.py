@@ -53,13 +53,14 @@ def ranges(settings: Mapping[str, Any]) -> str:
 def _described(plain: Mapping[str, Any]) -> str:
     try:
         ball = from_spec(plain, Ball)
-        return f"{ball.name}: {_limits(ball)}"
+        return f"{ball.name}: {limits(ball)}"
     # A class of somebody else, which may be missing here or fail in any way.
     except Exception:
         return spec_text({key: item for key, item in plain.items() if key != "epsilon"})
 
 
-def _limits(ball: Ball) -> str:
+def limits(ball: Ball) -> str:
+    """Between which values the inputs in a ball are."""
     if not ball.limited:
         return "any values in the ball"
     low, high = (_end(ball, name, most) for name, most in (("low", False), ("high", True)))

@@ -7,8 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from attribound.auditing import Run, summarise
+from attribound.report.answers import Answers, answers
 from attribound.report.conditions import conditions
-from attribound.report.reasons import by_claim, sentences
+from attribound.report.reasons import by_claim
 from attribound.report.subjects import copy_of
 from attribound.report.summary_table import (
     ON_YOURS,
@@ -22,17 +23,17 @@ from attribound.report.summary_table import (
 _COLUMNS = {
     "deviation": "moved\nmean",
     "worst": "by\nworst",
-    "angle °": "angle\nmean",
-    "worst °": "(°)\nworst",
-    "undefined": "unde-\nfined",
+    "angle °": "angle °\nmedian",
+    "worst °": "\nworst",
+    "open": "\nopen",
     "exceeded": "exceeded",
     "Kendall": "Kendall",
 }
 #: The same with a smooth copy, where both networks must have their counts.
 _OF_BOTH = {
     "deviation": "moved\nmean",
-    "angle °": "angle\n(°)",
-    "undefined": "unde-\nfined",
+    "angle °": "angle °\nmedian",
+    "open": "\nopen",
     OWN: "exceeded on\nits subject",
     ON_YOURS: "exceeded on\nyour network",
     WORST_ON_YOURS: "at worst\nthere",
@@ -40,9 +41,9 @@ _OF_BOTH = {
 
 
 def console(run: Run) -> Table:
-    """One table: attacks and every claim of each setting, and what attacks exceeded.
+    """The answer in one sentence, then one table: attacks and every claim of each setting.
 
-    Where lists of reasons were asked for, the answer stands above it.
+    Below it stand the other questions of a reader: of which network, how sure, what changes it.
 
     With a smooth copy every row names its network, bounds are held against attacks on both,
     and lines below the table say how far the copy is from the network.
@@ -50,14 +51,15 @@ def console(run: Run) -> Table:
     Names are shown as they are: nothing in them is read as markup.
     """
     found = summary_table(summarise(run.rows()), copy_of(run.manifest.settings))
+    said = answers(run)
     columns = _OF_BOTH if ON_YOURS in found.header else _COLUMNS
     table = Table(
         box=SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
-        title=Text("\n".join([*sentences(run), _title(run)])),
+        title=Text(f"{said.headline}\n\n{_title(run)}"),
         title_justify="left",
-        caption=Text("\n".join(_notes(run, found))),
+        caption=Text("\n".join(_notes(run, found, said))),
         caption_justify="left",
     )
     table.add_column(Text(found.header[0]), overflow="fold")
@@ -78,8 +80,15 @@ def _title(run: Run) -> str:
     return f"{run.path}: {model} on {manifest.samples} samples of {data}"
 
 
-def _notes(run: Run, found: SummaryTable) -> list[str]:
-    notes = [*conditions(run.manifest), *by_claim(run)]
+def _notes(run: Run, found: SummaryTable, said: Answers) -> list[str]:
+    notes = [
+        "open: nothing limits the angle; such samples count as the worst",
+        f"Of which network? {said.which[0]}",
+        f"How sure is that? {' '.join(f'{text}.' for text in said.sure)}",
+        f"What would change them? {' '.join(said.changes)}",
+        *conditions(run.manifest),
+        *by_claim(run),
+    ]
     notes += [f"{block.title}: {block.note}" for block in found.blocks if block.note]
     if not run.finished:
         missing = len(run.missing())

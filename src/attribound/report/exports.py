@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +83,10 @@ def as_json(run: Run) -> Files:
     return {"": f"{text}\n".encode()}
 
 
-def latex(run: Run) -> Files:
-    """The table of the run for LaTeX with booktabs, names escaped."""
+def latex(run: Run, columns: Sequence[str] | None = None) -> Files:
+    """The table of the run for LaTeX with booktabs, names escaped; some of its columns or all."""
     found = summary_table(summarise(run.rows()), copy_of(run.manifest.settings))
+    found = found if columns is None else found.only(columns)
     width = len(found.header)
     lines = [
         r"% \usepackage{booktabs}",
@@ -129,7 +130,7 @@ def escape_latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
 
 
-FORMATS: dict[str, Callable[[Run], Files]] = {
+FORMATS: dict[str, Callable[..., Files]] = {
     "csv": csv,
     "parquet": parquet,
     "json": as_json,
@@ -137,27 +138,36 @@ FORMATS: dict[str, Callable[[Run], Files]] = {
 }
 
 
-def export(run: Run, format: str, path: str | os.PathLike[str]) -> list[Path]:
+def export(
+    run: Run, format: str, path: str | os.PathLike[str], columns: Sequence[str] | None = None
+) -> list[Path]:
     """Write ``run`` to ``path`` as ``csv``, ``parquet``, ``json`` or ``latex``.
 
     Parquet and JSON have every row; LaTeX has the summary. CSV has no records inside rows:
     ``rows.csv`` has the samples, and ``rows-bounds.csv``, ``rows-attacks.csv`` and
     ``rows-reasons.csv`` the rest. Reasons are in a file of their own beside Parquet, too. The files
-    are returned, ``path`` first.
+    are returned, ``path`` first. ``columns`` are those of the LaTeX table, by their names, for
+    one that fits a column of text.
 
     Raises:
-        InputError: another format.
+        InputError: another format, or a column that there is not.
         StorageError: the system refused to write.
     """
     if format not in FORMATS:
         raise InputError(
             "format", expected=f"one of {', '.join(FORMATS)}", got=repr(format), remedy="choose one"
         )
+    if columns is not None and format != "latex":
+        raise InputError(
+            "columns", expected="format latex", got=repr(format), remedy="leave them out"
+        )
+    chosen = {} if columns is None else {"columns": columns}
+    files = FORMATS[format](run, **chosen)
     place = Path(path)
     with storing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
     written = []
-    for ending, content in FORMATS[format](run).items():
+    for ending, content in files.items():
         written.append(place.with_name(f"{place.stem}{ending}{place.suffix}"))
         store_whole(written[-1], content)
     return written

@@ -52,6 +52,7 @@ class Exhibit:
     attribution_norm: float
     label_kept: bool | None
     pictures: tuple[Picture, ...]
+    surface: bool = True
 
     @property
     def size(self) -> int:
@@ -72,12 +73,7 @@ def gallery(
     the median. Only samples whose maps were stored can be shown. ``regions`` are the groups of
     pixels that attributions sum over, by their name.
     """
-    # Keys only: maps are many times larger than the rest, and few of them are looked at.
-    stored: dict[tuple[str, str, float], dict[int, int]] = {}
-    keys = maps.select(["attribution", "ball", "epsilon", "sample"]).to_pylist()
-    for at, row in enumerate(keys):
-        key = (row["attribution"], row["ball"], row["epsilon"])
-        stored.setdefault(key, {})[row["sample"]] = at
+    stored = _stored(maps)
     cards: list[Exhibit] = []
     for number, group in enumerate(groups):
         for cell in reversed(group.cells):
@@ -89,6 +85,39 @@ def gallery(
                     cards.append(_exhibit(number, kind, row, found, classes, own))
                 break
     return _within_budget(cards)
+
+
+def exhibits(
+    groups: Sequence[Group],
+    maps: pa.Table,
+    wanted: Sequence[tuple[tuple[str, str, float], int]],
+    classes: Sequence[str],
+    regions: Mapping[str, Array] | None = None,
+    most: int = 4,
+) -> list[Exhibit]:
+    """At most so many of these samples (by attribution, ball and radius), if maps are stored."""
+    stored = _stored(maps)
+    cards: list[Exhibit] = []
+    for key, sample in dict.fromkeys(wanted):
+        if sample not in stored.get(key, {}) or len(cards) == most:
+            continue
+        for number, group in enumerate(groups):
+            for cell in group.cells:
+                if (group.attribution, group.ball, cell.epsilon) == key:
+                    row = cell.rows.slice(cell.samples.index(sample), 1).to_pylist()[0]
+                    (found,) = maps.slice(stored[key][sample], 1).to_pylist()
+                    own = (regions or {}).get(group.attribution)
+                    cards.append(_exhibit(number, "counterexample", row, found, classes, own))
+    return cards
+
+
+def _stored(maps: pa.Table) -> dict[tuple[str, str, float], dict[int, int]]:
+    """Where the maps of a sample are. Keys only: maps are large, and few of them are looked at."""
+    stored: dict[tuple[str, str, float], dict[int, int]] = {}
+    for at, row in enumerate(maps.select(["attribution", "ball", "epsilon", "sample"]).to_pylist()):
+        key = (row["attribution"], row["ball"], row["epsilon"])
+        stored.setdefault(key, {})[row["sample"]] = at
+    return stored
 
 
 def _choice(cell: Cell, stored: Container[int], each: int) -> list[tuple[str, dict[str, Any]]]:
@@ -129,11 +158,11 @@ def _exhibit(
     scale = map_scale(*(_shown(values) for values in (clean, attacked, attacked - clean)))
     pictures = (
         Picture("input", input_picture(x, limits)),
-        Picture("its attribution", map_picture(clean, scale)),
         Picture("attacked input", input_picture(x + delta, limits)),
+        *_staying(row, x, limits, clean.shape, labels),
+        Picture("its attribution", map_picture(clean, scale)),
         Picture("attacked attribution", map_picture(attacked, scale)),
         Picture("difference of attributions", map_picture(attacked - clean, scale)),
-        *_staying(row, x, limits, clean.shape, labels),
     )
     strongest = row["strongest"]
     return Exhibit(
@@ -147,6 +176,7 @@ def _exhibit(
         attribution_norm=row["attribution_norm"],
         label_kept=strongest["label_kept"],
         pictures=pictures,
+        surface=is_surface(x.shape),
     )
 
 

@@ -14,16 +14,17 @@ from typing import Any
 from attribound.auditing import Run, summarise
 from attribound.basics.packages import package
 from attribound.basics.whole_files import store_whole, storing
+from attribound.report.answers import answers
+from attribound.report.auditor import dossier
 from attribound.report.command import command, without_none
 from attribound.report.conditions import conditions
-from attribound.report.gallery import Exhibit, gallery, regions
-from attribound.report.groups import Group, groups, records
+from attribound.report.gallery import Exhibit, exhibits, gallery, regions
+from attribound.report.groups import Group, groups
 from attribound.report.page_data import page_data, script_json
 from attribound.report.radius import between
 from attribound.report.reasons import called, lists
 from attribound.report.subjects import copy_of
 from attribound.report.summary_table import summary_table
-from attribound.report.verdict import verdict
 from attribound.results import ATTAINED, YOURS
 from attribound.values import spec_text
 
@@ -54,13 +55,15 @@ def render(run: Run) -> str:
     rows, manifest = run.rows(), run.manifest
     found = groups(rows)
     classes = [str(name) for name in manifest.data.get("classes") or ()]
-    cards = gallery(found, run.maps(), classes, regions=regions(manifest.settings))
+    maps, parts = run.maps(), regions(manifest.settings)
+    cards = gallery(found, maps, classes, regions=parts)
     script = "".join(map(_asset, ("radius.js", "lists.js", "page.js")))
     plotly = _plotly()
     listed = lists(run)
     copy = copy_of(manifest.settings)
     both = any(group.has_copy for group in found)
-    missing = manifest.samples - sum(manifest.size(number) for number in run.done())
+    filed = dossier(run)
+    wanted = [(each.cell, each.sample) for each in filed.counterexamples]
     jinja = package("jinja2", extra="audit", purpose=_PURPOSE)
     safe = package("markupsafe", extra="audit", purpose=_PURPOSE).Markup
     environment = jinja.Environment(
@@ -70,7 +73,7 @@ def render(run: Run) -> str:
         title=f"Attributions of {manifest.model.get('name', 'a model')} under attack",
         subtitle=_subtitle(run),
         policy=_policy([plotly, script]),
-        verdict=verdict(found, missing, copy),
+        answers=answers(run),
         lists=listed,
         called=called(run),
         table=summary_table(summarise(rows), copy),
@@ -79,7 +82,9 @@ def render(run: Run) -> str:
         between=" ".join(between(found)),
         cards=_blocks(cards, found, copy),
         gallery_note=_gallery_note(run, copy if both else None),
-        claims=_claims(found),
+        filed=filed,
+        shown=exhibits(found, maps, wanted, classes, parts),
+        attained=ATTAINED,
         command=_command(run),
         settings=_settings(run),
         footer=f"Written by attribound {manifest.versions.get('attribound', '')}.",
@@ -124,12 +129,6 @@ def _blocks(cards: Sequence[Exhibit], found: Sequence[Group], copy: str) -> list
     return blocks
 
 
-def _claims(found: Sequence[Group]) -> list[dict[str, str]]:
-    made = records(claim.name for group in found for claim in group.claims)
-    said = [{"title": claim.title, "meaning": claim.promise} for claim in made]
-    return [*said, {"title": f"{ATTAINED} (attacks)", "meaning": ATTAINED.promise}]
-
-
 def _command(run: Run) -> str:
     lines = command(run)
     short = len(lines) <= _COMMAND
@@ -137,17 +136,16 @@ def _command(run: Run) -> str:
 
 
 def _settings(run: Run) -> list[tuple[str, str]]:
-    """Every setting, version and fingerprint; what is unset is left out.
+    """Every setting, and what model and data are, without what stands elsewhere on the page.
 
-    Nested ones by path, but a value with all its settings is one text.
+    What is unset is left out. Nested ones by path, but a value with all its settings is one text.
     """
     manifest = run.manifest
+    told = ("classes", "fingerprint", "sha256", "kind")
     parts = {
         "settings": manifest.settings,
-        "model": manifest.model,
-        "data": {name: value for name, value in manifest.data.items() if name != "classes"},
-        "versions": manifest.versions,
-        "inputs": manifest.inputs,
+        "model": {name: value for name, value in manifest.model.items() if name not in told},
+        "data": {name: value for name, value in manifest.data.items() if name not in told},
     }
     return [pair for name, part in parts.items() for pair in _leaves(name, part)]
 

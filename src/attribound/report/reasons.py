@@ -35,6 +35,7 @@ class ListSummary:
         attacked: of how many an attack changed at least one reason.
         left: mean number that attacks left.
         exceeded: of how many an attack left fewer than surely stay.
+        proves: whether what is sure is so by a proof about the user's network.
     """
 
     attribution: str
@@ -48,6 +49,7 @@ class ListSummary:
     attacked: int
     left: float
     exceeded: int
+    proves: bool
 
     def sentence(self, called: str) -> str:
         """The answer, in words."""
@@ -185,6 +187,7 @@ def _summary(
         attacked=sum(record["attacked_kept"] < k for record in records),
         left=sum(record["attacked_kept"] for record in records) / n,
         exceeded=sum(bool(record["exceeded"]) for record in records),
+        proves=claim_record(claim).proves and _subject(numbered) == YOURS,
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attribound.auditing.rows import AVERAGED, COPY, YOURS
+from attribound.auditing.summary import OPEN
 from attribound.auditing.summary_records import (
     AttackSummary,
     ClaimSummary,
@@ -13,37 +14,44 @@ from attribound.auditing.summary_records import (
     ExceededShare,
     Summary,
 )
+from attribound.basics.errors import InputError
 from attribound.basics.tables import cell
 from attribound.report.groups import records
 from attribound.report.subjects import A_COPY, aside, network
 
-CAPTION = (
-    "Deviations and angles are means over samples, angles over those that are limited; "
-    "“undefined” counts the others. “Exceeded” counts bounds below the strongest attack; “at "
-    "worst” is the largest attack / bound. Kendall and top-k compare the maps before and after it."
-)
+#: What the columns mean, by their names.
+LEGEND = {
+    "setting": "the strongest attack of each sample, then what each claim allows",
+    "samples": "how many have a value in this row",
+    "deviation": "Euclidean length by which the map moved, or may move: mean over samples",
+    "worst": "the largest of these",
+    "angle °": "by which the map turned, or may turn: median over all samples; those that are "
+    "open count as the worst, and the cell is “open” where half of them are",
+    "worst °": "the largest of these",
+    "open": "samples whose angle nothing limits: the bound reaches the length of the map itself, "
+    "there is no bound, or a map is zero and has no direction",
+    "exceeded": "bounds below the strongest attack",
+    "at worst": "the largest attack / bound: above 1 where a bound was exceeded",
+    "bound / attack": "mean over samples: 1 is tight",
+    "Kendall": "rank correlation of the scores before and after the strongest attack: 1 is the "
+    "same order, 0 none in common",
+    "top-k": "share of the k largest scores that are still among the k largest after it",
+}
+HEADER = tuple(LEGEND)
+CAPTION = "Open samples count as the worst of their column, so that rows are of the same samples."
 _OF_BOTH = (
     " Every row names the network it is about. “Exceeded on its subject” holds a bound against "
     "the attacks on that network, “exceeded on your network” against those on yours, of which "
     "bounds of the copy promise nothing."
 )
-HEADER = (
-    "setting",
-    "samples",
-    "deviation",
-    "worst",
-    "angle °",
-    "worst °",
-    "undefined",
-    "exceeded",
-    "at worst",
-    "bound / attack",
-    "Kendall",
-    "top-k",
-)
 #: With a smooth copy.
 OWN = "exceeded on its subject"
 ON_YOURS, WORST_ON_YOURS = "exceeded on your network", "at worst on your network"
+_LEGEND_OF_BOTH = {
+    OWN: "bounds below the strongest attack on the network they are of",
+    ON_YOURS: "bounds below the strongest attack on your own network, whatever they are of",
+    WORST_ON_YOURS: "the largest attack on your network / bound",
+}
 _NONE = "-"
 
 
@@ -66,6 +74,33 @@ class SummaryTable:
     caption: str
     header: tuple[str, ...]
     blocks: tuple[TableBlock, ...]
+
+    @property
+    def legend(self) -> dict[str, str]:
+        """What each column means, in order."""
+        known = {**LEGEND, **_LEGEND_OF_BOTH}
+        return {name: known[name] for name in self.header}
+
+    def only(self, columns: Sequence[str]) -> SummaryTable:
+        """The same with these columns alone, after the first, which names the rows.
+
+        Raises:
+            InputError: a column that the table has not.
+        """
+        unknown = [name for name in columns if name not in self.header[1:]]
+        if unknown:
+            raise InputError(
+                "columns",
+                expected=f"some of {', '.join(self.header[1:])}",
+                got=repr(unknown[0]),
+                remedy="separate them by commas, as in 'angle °,open,exceeded'",
+            )
+        places = [0, *(self.header.index(name) for name in columns)]
+        blocks = tuple(
+            replace(block, rows=tuple(tuple(row[at] for at in places) for row in block.rows))
+            for block in self.blocks
+        )
+        return SummaryTable(self.caption, tuple(self.header[at] for at in places), blocks)
 
 
 def summary_table(summaries: Sequence[Summary], copy: str = A_COPY) -> SummaryTable:
@@ -101,6 +136,9 @@ def _block(summary: Summary, copy: str, both: bool) -> TableBlock:
         whose = "the copy" if claim.subject == COPY else network(claim.subject, copy)
         named = claim.subject == AVERAGED or (both and claim.subject)
         title = f"{each.title}, of {whose}" if named else each.title
+        measured = summary.n - summary.errors
+        if 0 < claim.n < measured:
+            title += f" ({claim.n} of {measured} samples)"
         rows.append(_claim(title, claim, both))
     failed = f" ({summary.errors} of {summary.n} samples failed)" if summary.errors else ""
     title = f"{summary.attribution}, {summary.ball} ε = {summary.epsilon:g}{failed}"
@@ -126,7 +164,7 @@ def _attack(title: str, attack: AttackSummary, both: bool) -> tuple[str, ...]:
         number(attack.worst),
         angle(attack.degrees),
         angle(attack.worst_degrees),
-        str(attack.undefined),
+        str(attack.open),
         _NONE,
         _NONE,
         *((_NONE, _NONE) if both else ()),
@@ -141,10 +179,10 @@ def _claim(title: str, claim: ClaimSummary, both: bool) -> tuple[str, ...]:
         title,
         str(claim.n),
         number(claim.mean),
-        _NONE,
+        number(claim.largest),
         angle(claim.degrees),
-        _NONE,
-        str(claim.undefined),
+        angle(claim.worst_degrees),
+        str(claim.open),
         _exceeded(claim.exceeded),
         _times(claim.worst),
         *((_exceeded(claim.yours), _times(claim.yours_worst)) if both else ()),
@@ -172,5 +210,11 @@ def number(value: float | None) -> str:
 
 
 def angle(value: float | None) -> str:
-    """One decimal; a dash for nothing."""
-    return _NONE if value is None else f"{value:.1f}"
+    """One decimal; a dash for nothing.
+
+    >>> angle(12.34), angle(180.0), angle(None)
+    ('12.3', 'open', '-')
+    """
+    if value is None:
+        return _NONE
+    return "open" if value >= OPEN else f"{value:.1f}"

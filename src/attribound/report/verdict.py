@@ -18,15 +18,21 @@ from attribound.report.verdict_notes import Read, likeness, notes, of
 from attribound.results import Claim, claims
 
 Flags = NDArray[np.bool_]
+GOOD, BAD, NEUTRAL = "good", "bad", "neutral"
 
 
 @dataclass(frozen=True)
 class ClaimVerdict:
-    """One claim against all attacks; ``tone`` is good, bad or neutral."""
+    """One claim against all attacks, in full and in ``short``.
+
+    ``tone`` is good, bad or neutral. Good is a proof alone, and only if every sample has a bound
+    that limits something and no attack exceeded one.
+    """
 
     title: str
     text: str
     tone: str
+    short: str
 
 
 @dataclass(frozen=True)
@@ -201,18 +207,20 @@ def _worth(claim: Claim, cells: Sequence[Cell], copy: str) -> ClaimVerdict:
     attacks = np.concatenate([cell.yours("deviation") for cell in cells])
     both = of_copy & ~np.isnan(flags)
     if not both.any():
-        return ClaimVerdict(claim.title, f"{whose} No attack was made on it.", "neutral")
+        text = f"{whose} No attack was made on it."
+        return ClaimVerdict(claim.title, text, NEUTRAL, "of the copy, not attacked here")
     exceeded = both & (flags == 1)
     count, n = int(exceeded.sum()), int(both.sum())
     if not count:
         text = f"{whose} No attack on it exceeded them ({n} bounds)."
-        return ClaimVerdict(claim.title, text, "neutral")
+        short = f"of the copy, exceeded here 0 of {n}"
+        return ClaimVerdict(claim.title, text, NEUTRAL, short)
     factor = _factor(attacks, bounds, exceeded)
     text = (
         f"{whose} An attack on it exceeded {of(count, n)}, at worst {factor:.3g} times over: do "
         "not use them for it."
     )
-    return ClaimVerdict(claim.title, text, "bad")
+    return ClaimVerdict(claim.title, text, BAD, f"of the copy, exceeded here {count} of {n}")
 
 
 def _spoken(claim: Claim, cells: Sequence[Cell], subject: str) -> Flags:
@@ -237,25 +245,32 @@ def _claim(claim: Claim, cells: Sequence[Cell], subject: str | None = None) -> C
         have &= _spoken(claim, cells, subject)
     both = have & ~np.isnan(attacks)
     if not have.any():
-        return ClaimVerdict(title, "no bound could be computed.", "neutral")
+        return ClaimVerdict(title, "no bound could be computed.", NEUTRAL, "no bound")
     tail = []
+    bounded = int(have.sum())
     unlimited = int((angles[have] == 180).sum())
+    open_ = f", {unlimited} open" if unlimited else ""
     if unlimited:
-        tail.append(f"{of(unlimited, int(have.sum()))} leave the direction open (180°).")
+        tail.append(f"{of(unlimited, bounded)} leave the direction open (180°).")
     if absent:
         tail.append(f"{of(absent, int(fine.sum()))} could not be computed.")
     if not both.any():
-        return ClaimVerdict(title, _sentences("not held against any attack.", *tail), "neutral")
+        text = _sentences("not held against any attack.", *tail)
+        return ClaimVerdict(title, text, NEUTRAL, f"not attacked ({bounded} bounds{open_})")
     count, n = int((exceeded & both).sum()), int(both.sum())
     # Nothing is good or bad that nobody here knows the meaning of.
     known = claim in claims()
+    short = f"exceeded {count} of {n}{open_}"
     if not count:
+        empty = f"it says nothing: all {bounded} bounds leave the direction open (180°)."
         text = _sentences(f"no attack exceeded it ({n} bounds).", claim.held, *tail)
-        return ClaimVerdict(title, text, "good" if known else "neutral")
+        whole = fine.all() and not (unlimited or absent) and n == bounded
+        tone = GOOD if known and claim.proves and whole else NEUTRAL
+        return ClaimVerdict(title, empty if unlimited == bounded else text, tone, short)
     factor = _factor(attacks, bounds, exceeded & both)
     worst = f"an attack exceeded {of(count, n)}, at worst {factor:.3g} times over."
     text = _sentences(worst, claim.exceeded, *tail)
-    return ClaimVerdict(title, text, "bad" if known and not claim.expected else "neutral")
+    return ClaimVerdict(title, text, BAD if known and not claim.expected else NEUTRAL, short)
 
 
 def _factor(attacks: Numbers, bounds: Numbers, where: Flags) -> float:

@@ -38,6 +38,9 @@ class Claim:
         held: what follows if no attack exceeded it.
         exceeded: what follows if one did.
         expected: an attack may exceed some of these bounds without the promise being broken.
+        proves: it holds for every perturbation in the ball by a proof: no search, no assumption
+            of linearity. Nothing else is ever called good.
+        arithmetic: of which function it speaks, evaluated how; empty if that is not stated.
         moves: what it says at a radius that was not measured.
         colour: of plots.
         symbol: of plots, as plotly calls it.
@@ -52,6 +55,8 @@ class Claim:
     held: str = ""
     exceeded: str = ""
     expected: bool = False
+    proves: bool = False
+    arithmetic: str = ""
     moves: Moves = Moves.MEASURED
     colour: str = "#666666"
     symbol: str = "circle"

@@ -114,6 +114,11 @@ CERTIFIED = register_claim(
         held="It is proved for every perturbation; the attacks agree.",
         exceeded="That must not happen: either the run was changed or attribound has an error; "
         "please report it.",
+        proves=True,
+        arithmetic="Smooth networks: the real function that the stored weights define; the "
+        "rounding of the proof's own computation is covered, that of evaluating the network in "
+        "floating point is not. ReLU networks: masks as the network evaluates them; the rounding "
+        "of the values of maps at x + delta is estimated, not proved.",
         moves=Moves.NESTED,
         colour="#009e73",
         symbol="star",

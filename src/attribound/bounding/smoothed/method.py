@@ -267,6 +267,9 @@ SMOOTHED = register_claim(
         "the averaged map; the attacks on that map agree.",
         exceeded="That must not happen more often than alpha says, unless the attack's own draws "
         "err: attack again with more draws, and please report it.",
+        proves=True,
+        arithmetic="The network as it is evaluated, in floating point; noise is added in float64 "
+        "and rounded once.",
         moves=Moves.NESTED,
         colour="#56b4e9",
         symbol="hexagon",

@@ -68,6 +68,8 @@
     return { bounds: found, attacks };
   };
 
+  const shownAngle = (value) => (value >= 180 ? "open" : show(value));
+
   const fillTable = (found) => {
     const body = byId("live").tBodies[0];
     body.replaceChildren();
@@ -87,7 +89,7 @@
         ? [
             show(mean(row.values)),
             show(largest(row.values)),
-            show(mean(row.angles.filter((v) => v < 180))),
+            shownAngle(median(row.angles)),
             `${row.angles.filter((v) => v === 180).length} of ${total}`,
             ...counts.map((n) => (n >= 0 ? `${exact ? "" : "at least "}${n} of ${total}` : "-")),
             row.from,
@@ -132,6 +134,16 @@
     found.bounds.filter((row) => row.values && (state.network === "yours" || row.subject === state.network));
   const attackName = () => (both ? `attack on ${data.networks[state.network]}` : "attack");
 
+  // Whole numbers on logarithmic axes: 0.2 and 0.5, where plotly would write 2 and 5.
+  const logTicks = ([low, high]) => {
+    const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
+    const leads = last - first > 4 ? [1] : last - first > 2 ? [1, 3] : [1, 2, 5];
+    const tickvals = [];
+    for (let power = first; power <= last; power += 1)
+      for (const lead of leads) tickvals.push(Number(`${lead}e${power}`));
+    return { tickvals, ticktext: tickvals.map(show) };
+  };
+
   const drawScatter = (found, attack) => {
     const { group } = state;
     const kind = byId("log").checked ? "log" : "linear";
@@ -157,7 +169,7 @@
       type: "scatter", mode: "lines", name: "attack = bound", x: ends, y: ends, hoverinfo: "skip",
       line: { color: "#888888", dash: "dash", width: 1.5 },
     });
-    const ticks = kind === "log" ? { dtick: "D2" } : {};
+    const ticks = kind === "log" ? logTicks(ends) : {};
     Plotly.react("scatter", traces, layout({
       xaxis: { ...title("bound"), type: kind, ...ticks },
       yaxis: { ...title(attackName()), type: kind, ...ticks },
@@ -293,8 +305,34 @@
     draw();
     redrawList();
   });
+  // What is wider than the screen says so.
+  const hints = () => {
+    for (const box of document.querySelectorAll(".scroll")) {
+      const before = box.previousElementSibling;
+      const there = before?.classList.contains("hint");
+      const wider = box.scrollWidth > box.clientWidth + 1;
+      if (there && !wider) before.remove();
+      if (wider && !there) {
+        const hint = document.createElement("p");
+        hint.className = "hint";
+        hint.textContent = "The table is wider than the screen: move it sideways →";
+        box.before(hint);
+      }
+    }
+  };
+  addEventListener("resize", hints);
+  byId("print").addEventListener("click", () => {
+    document.body.classList.add("alone");
+    print();
+  });
+  const folded = [...document.querySelectorAll("details")];
   const forPrint = (on) => {
     printing = on;
+    for (const each of folded) {
+      if (on) each.dataset.was = String(each.open);
+      each.open = on || each.dataset.was === "true";
+    }
+    if (!on) document.body.classList.remove("alone");
     const number = data.groups.indexOf(state.group);
     for (const block of document.querySelectorAll(".block"))
       block.hidden = !on && Number(block.dataset.group) !== number;
@@ -304,5 +342,6 @@
   addEventListener("beforeprint", () => forPrint(true));
   addEventListener("afterprint", () => forPrint(false));
   setGroup(0);
+  hints();
   globalThis.attribound = { degrees, boundAt, attackAt, data, state };
 })();
