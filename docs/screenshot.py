@@ -15,20 +15,20 @@ COLOURS = 256  # a palette keeps the file small
 
 
 def main(page: Path, picture: Path) -> None:
-    """Verdict and table on the left, slider and plots on the right, a few samples below."""
+    """Answers, table and samples on the left; slider, plots and the auditor's part on the right."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         tab = browser.new_page(viewport={"width": WIDTH, "height": 1000}, color_scheme="light")
         tab.goto(page.resolve().as_uri())
         tab.wait_for_selector("#angles .main-svg")
         tab.wait_for_timeout(500)  # plotly moves labels once more
-        tops = {name: _top(tab, name) for name in ("radius", "gallery", "claims", "settings")}
+        tops = {name: _top(tab, name) for name in ("radius", "gallery", "auditor")}
         whole = Image.open(io.BytesIO(tab.screenshot(full_page=True))).convert("RGB")
         browser.close()
-    left = [(0, tops["radius"]), (tops["gallery"], tops["claims"])]
-    right = [(tops["radius"], tops["gallery"]), (tops["claims"], tops["settings"])]
+    left = [(0, tops["radius"]), (tops["gallery"], tops["auditor"])]
+    right = [(tops["radius"], tops["gallery"]), (tops["auditor"], whole.height)]
     columns = [_stacked(whole, parts) for parts in (left, right)]
-    height = max(column.height for column in columns)
+    height = min(column.height for column in columns)
     both = Image.new("RGB", (2 * WIDTH, height), "white")
     for number, column in enumerate(columns):
         both.paste(column, (number * WIDTH, 0))

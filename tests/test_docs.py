@@ -166,7 +166,15 @@ PAGES = {
     ],
     "training": ["above chance: True", "settings.epochs is 6 there and 7 here"],
     "zoo": ["at on digits: better than chance: True", "expected a model of the zoo"],
-    "report": ["strongest attack", "report.html True", "6 figures", "paired: True samples: 6 True"],
+    "report": [
+        "ot proved",
+        "strongest attack",
+        "report.html True",
+        r"setting & angle $^\circ$ & open & exceeded",
+        "6 figures",
+        "paired: True samples: 6 True",
+        "6 samples; 2 settings; first_order",
+    ],
     "sources": [
         "same logits: True",
         "was not opened",

@@ -81,3 +81,25 @@ def test_runs_are_compared(run, tmp_path) -> None:
     bound = next(record for record in records if record["what"] == "first-order")
     assert bound["other"] == pytest.approx(1.5 * bound["first"])
     assert bound["clear"]
+
+
+def test_one_line_and_few_columns(run, tmp_path) -> None:
+    table = tmp_path / "t.tex"
+    found = attribound(
+        "report", run.path, "--line", "--export", table, "--columns", "open, exceeded"
+    )
+    assert found.stdout.count("\n") == 1
+    assert found.stdout.startswith(f"{run.path}: proved in part; 24 samples; 1 settings; 1 errors")
+    assert r"\begin{tabular}{lrr}" in table.read_text()
+    with pytest.raises(InputError, match="--columns: expected a LaTeX table"):
+        attribound("report", run.path, "--columns", "open")
+    with pytest.raises(InputError, match="--line and --json: expected one, got both"):
+        attribound("report", run.path, "--line", "--json")
+
+
+def test_a_comparison_as_a_page(run, tmp_path) -> None:
+    other = cases.run(tmp_path / "other", cases.settings(), scale=1.5)
+    page = tmp_path / "page.html"
+    found = attribound("compare", run.path, other.path, "--html", page)
+    assert f"page: {page}" in found.stdout
+    assert "2 runs compared" in page.read_text()

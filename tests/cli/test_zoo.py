@@ -8,11 +8,15 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
+import attribound as ab
 import tiny_zoo
 from attribound import zoo
+from attribound.auditing import summarise
 from attribound.cli.app import app
+from attribound.report import run_tables
 from attribound.zoo import places
 from attribound.zoo.storage import to_json
+from report import cases
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +99,48 @@ def test_the_leaderboard_as_a_page(root, tmp_path) -> None:
     page = (tmp_path / "board.html").read_text(encoding="utf-8")
     assert "digits/at-mlp" in page
     assert "digits/ce-mlp" in page
+
+
+def test_runs_of_a_user_are_on_the_page_beside_those_on_the_same_samples(root, tmp_path) -> None:
+    chosen = cases.settings(attributions=(ab.Saliency(),), balls=(ab.L2Ball(0.1),))
+    near = cases.run(tmp_path / "runs" / "near", chosen)
+    cases.run(tmp_path / "runs" / "deep" / "far", chosen, scale=2.0)
+    cases.run(tmp_path / "runs" / "other", chosen, fingerprint="sha256:other", batches=2)
+    out = str(tmp_path / "board.html")
+    done = CliRunner().invoke(app, ["leaderboard", "--runs", str(tmp_path / "runs"), "--out", out])
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "board.html").read_text(encoding="utf-8")
+    first, second = page.split("<h2>fashion-mnist: saliency, l2 ε = 0.1</h2>")[1:]
+    assert first.index("runs/near") < first.index("runs/deep/far")  # what turns least comes first
+    assert "runs/other" in second.partition("</table>")[0]
+    assert "16 of 24" in second
+    (summary,) = summarise(near.rows())
+    certified = summary.claims["certified"]
+    row = first.partition("<tbody>")[2].partition("</tr>")[0]
+    for text in (f"{summary.best.degrees:.1f}", f"{certified.degrees:.1f}", "Proved in part"):
+        assert f"<td>{text}</td>" in row
+    assert "digits/at-mlp" in page
+    assert "--runs runs" in page
+    gone = CliRunner().invoke(app, ["leaderboard", "--runs", str(tmp_path / "none")])
+    assert "--runs: expected a folder" in gone.output
+
+
+def test_a_run_without_attacks_or_numbers_has_dashes(root, tmp_path) -> None:
+    chosen = cases.settings(attributions=(ab.Saliency(),), balls=(ab.L2Ball(0.1),), attacks={})
+    bare = cases.run(tmp_path / "a", chosen, claims={"first_order": 99.0})
+    (table,) = run_tables([bare])
+    (row,) = table.rows
+    assert dict(zip(table.header, row, strict=True)) | {"run": ""} == {
+        "model": "zoo:fashion-mnist/at",
+        "verdict": "Not proved",
+        "samples": "24",
+        "accuracy": "95.7%",
+        "turned °": "-",
+        "allowed °": "180 (open)",
+        "open": "23",
+        "claim": "first-order",
+        "lists kept": "-",
+        "Kendall": "-",
+        "top-k": "-",
+        "run": "",
+    }

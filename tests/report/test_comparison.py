@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from scipy import stats
 
 import attribound as ab
 from attribound.basics.errors import InputError
-from attribound.report import compare
+from attribound.report import compare, write_comparison
+from attribound.report.compare_page import SAMPLES, headline, render_comparison
 from attribound.report.comparison import _INTERVALS
 from report import cases
 
@@ -123,3 +125,45 @@ def test_one_run_is_no_comparison(tmp_path) -> None:
     b = cases.run(tmp_path / "b", cases.settings(balls=(ab.LpBall(3.0, 1),)))
     with pytest.raises(InputError, match="that the first run has, too"):
         compare([a, b])
+
+
+def test_the_page_has_every_difference_and_the_samples_that_differ_most(tmp_path) -> None:
+    a, b = cases.run(tmp_path / "a"), cases.run(tmp_path / "b", scale=1.5)
+    html = write_comparison([a, b], tmp_path / "deep" / "page.html").read_text()
+    found = compare([a, b])
+    rows = html.partition('id="table"')[2].partition("</table>")[0]
+    assert rows.count('<th scope="row">') == len(found.differences)
+    assert headline(found) in html
+    assert rows.count(" *</td>") == sum(each.clear for each in found.differences)
+    beside = html.partition('id="beside"')[2].partition("</table>")[0]
+    shown = re.findall(r"<th scope=\"row\">(\d+)</th><td>.*?</td>(.*?)</tr>", beside)
+    assert len(shown) == SAMPLES
+    angles = [re.findall(r"<td>(.*?)</td>", cells) for _, cells in shown]
+    apart = [
+        abs(float(x.replace("open", "180")) - float(y.replace("open", "180")))
+        for x, _, y, _ in angles
+    ]
+    assert apart == pytest.approx(sorted(apart, reverse=True), abs=0.11)
+    assert html.count('<article class="panel card">') == 2 * 4
+    assert "no maps stored" not in html
+    assert cases.HOSTILE not in html
+    assert "<script" not in html
+    assert "nothing: the same settings" in html
+
+
+def test_the_page_of_runs_on_other_samples_has_no_samples_side_by_side(tmp_path) -> None:
+    a = cases.run(tmp_path / "a", cases.settings(attributions=(ab.Saliency(),)))
+    b = cases.run(tmp_path / "b", seed=1, fingerprint="sha256:other")
+    html = render_comparison([a, b, a])
+    assert "Samples side by side" not in html
+    assert "so not paired" in html
+    assert "data was" in html
+
+
+def test_one_sample_has_no_interval_to_draw(tmp_path) -> None:
+    chosen = cases.settings(limit=1, batch=1, maps="none", attacks={})
+    runs = [cases.run(tmp_path / name, chosen) for name in "ab"]
+    html = render_comparison(runs)
+    assert "-∞ to ∞" in html
+    assert headline(compare(runs)).endswith("leaves out zero.")
+    assert "turn explanations" not in html

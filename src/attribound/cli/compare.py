@@ -22,12 +22,17 @@ _WIDE = 160  # a file or a pipe has no width to fit
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Folders of two or more runs.")],
     as_json: Annotated[bool, typer.Option("--json", help="Differences as JSON.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Also a page: what differs, and samples side by side.")
+    ] = None,
 ) -> None:
     """Compare the first run with each of the others: differences with 95 % intervals.
 
     A star marks intervals that leave out zero. Runs on the same samples are paired.
     """
-    found = report.compare([auditing.Run.open(path) for path in runs])
+    opened = [auditing.Run.open(path) for path in runs]
+    found = report.compare(opened)
+    written = None if html is None else report.write_comparison(opened, html)
     if as_json:
         typer.echo(json.dumps(found.records(), indent=2, allow_nan=False))
         return
@@ -37,3 +42,5 @@ def compare(
         typer.echo(printable(f"other: {name}"))
     for note in found.notes:
         typer.echo(printable(note))
+    if written is not None:
+        typer.echo(printable(f"page: {written}"))

@@ -43,7 +43,7 @@ def runs(
             got="none",
             remedy="name the folder that the runs are in: attribound runs FOLDER",
         )
-    found = [_described(path) for path in sorted(_runs(folder))]
+    found = [_described(path) for path in sorted(runs_in(folder))]
     if as_json:
         typer.echo(json.dumps(found, indent=1))
     elif not found:
@@ -52,14 +52,14 @@ def runs(
         _print(found)
 
 
-def _runs(folder: Path) -> Iterator[Path]:
+def runs_in(folder: Path) -> Iterator[Path]:
     """Folders with a run; what is inside a run is not searched."""
     if auditing.is_run(folder):
         yield folder
         return
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
-            yield from _runs(path)
+            yield from runs_in(path)
 
 
 def _described(path: Path) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def answers(run: Run) -> Answers:
     found = (
         [_of_lists(each, called(run), missing) for each in listed]
         if listed
-        else [_of_map(cell, copy, missing) for cell in cells(rows)]
+        else [finding(cell, copy, missing) for cell in cells(rows)]
     )
     headline, tone = _headline(found)
     changes = [text for part in said.parts for text in part.paragraphs]
@@ -130,10 +130,8 @@ def one_line(run: Run) -> str:
         angles = np.concatenate([cell.bound(claim.name, "degrees") for cell in own])
         open_ = int((angles >= OPEN).sum())
         parts.append(f"{claim.name} {over}/{n} exceeded" + (f" {open_} open" if open_ else ""))
-    turned = [_reached(cell) for cell in found]
-    turned = [each for each in turned if np.isfinite(each)]
-    if turned:
-        parts.append(f"attacks to {max(turned):.1f} degrees")
+    turned = [each for each in map(_reached, found) if np.isfinite(each)]
+    parts += [f"attacks to {max(turned):.1f} degrees"] if turned else []
     return "; ".join(" ".join(part.split()) for part in parts)
 
 
@@ -147,21 +145,21 @@ def _headline(found: Sequence[Finding]) -> tuple[str, str]:
     return f"{WORDS[worst.level]}: {several}{worst.lead}{worst.said}.", tone
 
 
-def _of_map(cell: Cell, copy: str, missing: int) -> Finding:
+def finding(cell: Cell, copy: str, missing: int = 0) -> Finding:
     """What is known of the angles of one setting; samples that failed are limited by nothing."""
     where = _title(cell)
     lead = f"for {cell.attribution} within {cell.ball} ε = {cell.epsilon:g}, "
     n, attacked = len(cell) + missing, _attacked(cell)
-    own = [claim for claim in records(cell.claims) if cell.subjects(claim.name) == {YOURS}]
+    own = _own(cell)
     proofs = [claim for claim in own if claim.proves and _limited(cell, claim).size]
-    if not proofs:
+    best = chosen_claim(cell)
+    if not proofs or best is None:
         said = f"{attacked}, and nothing here proves that it can't be more"
         said += _evidence(cell, own, copy)
         wrong = own and _over(cell, own[-1]) and not own[-1].expected
         reached = _reached(cell)
         weight = (0.0, -reached if np.isfinite(reached) else 0.0)
         return Finding(where, lead, NOT_PROVED, said, BAD if wrong else NEUTRAL, weight)
-    best = max(proofs, key=lambda claim: (_limited(cell, claim).size, -_limited(cell, claim).max()))
     angles = _limited(cell, best)
     most, weight = f"{angles.max():.1f}°", (angles.size / n, -float(angles.max()))
     wrong = [claim for claim in proofs if _over(cell, claim)]
@@ -181,6 +179,22 @@ def _of_map(cell: Cell, copy: str, missing: int) -> Finding:
     # A proof that nobody attacked is one; but nothing was held against it.
     tone = GOOD if np.isfinite(_reached(cell)) else NEUTRAL
     return Finding(where, lead, PROVED, said + attacked, tone, weight)
+
+
+def chosen_claim(cell: Cell) -> Claim | None:
+    """The strongest claim about the user's own network: the proof that limits most, if one does."""
+    own = _own(cell)
+    proofs = [claim for claim in own if claim.proves and _limited(cell, claim).size]
+
+    def reach(claim: Claim) -> tuple[int, float]:
+        return _limited(cell, claim).size, -float(_limited(cell, claim).max())
+
+    return max(proofs, key=reach) if proofs else own[-1] if own else None
+
+
+def _own(cell: Cell) -> list[Claim]:
+    """The claims that speak of the user's own network, the weakest promise first."""
+    return [claim for claim in records(cell.claims) if cell.subjects(claim.name) == {YOURS}]
 
 
 def _evidence(cell: Cell, own: Sequence[Claim], copy: str) -> str:
@@ -217,8 +231,7 @@ def _angles(cell: Cell) -> Numbers:
 
 def _reached(cell: Cell) -> float:
     """The largest angle that attacks attained; NaN if there is none."""
-    defined = _angles(cell)[_angles(cell) < OPEN]
-    return float(defined.max()) if defined.size else float("nan")
+    return float(max(_angles(cell)[_angles(cell) < OPEN], default=np.nan))
 
 
 def _attacked(cell: Cell) -> str:

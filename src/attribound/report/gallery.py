@@ -73,7 +73,7 @@ def gallery(
     the median. Only samples whose maps were stored can be shown. ``regions`` are the groups of
     pixels that attributions sum over, by their name.
     """
-    stored = _stored(maps)
+    stored = stored_maps(maps)
     cards: list[Exhibit] = []
     for number, group in enumerate(groups):
         for cell in reversed(group.cells):
@@ -96,7 +96,7 @@ def exhibits(
     most: int = 4,
 ) -> list[Exhibit]:
     """At most so many of these samples (by attribution, ball and radius), if maps are stored."""
-    stored = _stored(maps)
+    stored = stored_maps(maps)
     cards: list[Exhibit] = []
     for key, sample in dict.fromkeys(wanted):
         if sample not in stored.get(key, {}) or len(cards) == most:
@@ -104,14 +104,16 @@ def exhibits(
         for number, group in enumerate(groups):
             for cell in group.cells:
                 if (group.attribution, group.ball, cell.epsilon) == key:
-                    row = cell.rows.slice(cell.samples.index(sample), 1).to_pylist()[0]
+                    (row,) = cell.rows.slice(cell.samples.index(sample), 1).to_pylist()
                     (found,) = maps.slice(stored[key][sample], 1).to_pylist()
                     own = (regions or {}).get(group.attribution)
-                    cards.append(_exhibit(number, "counterexample", row, found, classes, own))
+                    if row["strongest"] is not None:
+                        kind = "counterexample"
+                        cards.append(_exhibit(number, kind, row, found, classes, own))
     return cards
 
 
-def _stored(maps: pa.Table) -> dict[tuple[str, str, float], dict[int, int]]:
+def stored_maps(maps: pa.Table) -> dict[tuple[str, str, float], dict[int, int]]:
     """Where the maps of a sample are. Keys only: maps are large, and few of them are looked at."""
     stored: dict[tuple[str, str, float], dict[int, int]] = {}
     for at, row in enumerate(maps.select(["attribution", "ball", "epsilon", "sample"]).to_pylist()):

@@ -57,7 +57,7 @@ def render(run: Run) -> str:
     classes = [str(name) for name in manifest.data.get("classes") or ()]
     maps, parts = run.maps(), regions(manifest.settings)
     cards = gallery(found, maps, classes, regions=parts)
-    script = "".join(map(_asset, ("radius.js", "lists.js", "page.js")))
+    script = "".join(map(asset, ("radius.js", "lists.js", "page.js")))
     plotly = _plotly()
     listed = lists(run)
     copy = copy_of(manifest.settings)
@@ -69,10 +69,10 @@ def render(run: Run) -> str:
     environment = jinja.Environment(
         autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    html: str = environment.from_string(_asset("page.html.j2")).render(
+    html: str = environment.from_string(asset("page.html.j2")).render(
         title=f"Attributions of {manifest.model.get('name', 'a model')} under attack",
         subtitle=_subtitle(run),
-        policy=_policy([plotly, script]),
+        policy=policy([plotly, script]),
         answers=answers(run),
         lists=listed,
         called=called(run),
@@ -89,7 +89,7 @@ def render(run: Run) -> str:
         settings=_settings(run),
         footer=f"Written by attribound {manifest.versions.get('attribound', '')}.",
         # The only parts that are not escaped: our own files, and JSON made safe for scripts.
-        css=safe(_asset("page.css")),
+        css=safe(asset("page.css")),
         data=safe(
             script_json(
                 {
@@ -167,7 +167,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SETTING else f"{text[:_SETTING]} ..."
 
 
-def _policy(scripts: Sequence[str]) -> str:
+def policy(scripts: Sequence[str]) -> str:
     """A content security policy under which nothing is requested and only these scripts run."""
     digests = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
@@ -177,7 +177,8 @@ def _policy(scripts: Sequence[str]) -> str:
     )
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of the page, as text."""
     return (resources.files("attribound.report") / "assets" / name).read_text(encoding="utf-8")
 
 
