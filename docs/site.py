@@ -94,6 +94,7 @@ def gathered() -> dict[str, str]:
     """All pages by their names, links between them mended."""
     pages = {path.name: path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))}
     pages |= {page: (ROOT / file).read_text() for file, page in BESIDE.items()}
+    pages["install.md"] = install()
     pages["commands.md"] = commands()
     pages["cite.md"] = f"# How to cite\n\n```yaml\n{(ROOT / 'CITATION.cff').read_text()}```\n"
     pages |= {f"api_{room}.md": reference(room) for room in ROOMS}
@@ -106,6 +107,16 @@ def linked(text: str) -> str:
     for file, page in BESIDE.items():
         text = re.sub(rf"\]\((?:\.\./)?{re.escape(file)}", f"]({page}", text)
     return text
+
+
+def install() -> str:
+    """What README says of installing, as a page of its own, and what each extra is for."""
+    (said,) = re.findall(r"## Use it\n(.*?)\n\n\|", (ROOT / "README.md").read_text(), re.DOTALL)
+    steps = "python -m venv venv && . venv/bin/activate\npip install '.[audit]'\npip install ./zoo"
+    tried = "attribound --version\nattribound zoo"
+    return (
+        f"# Install\n\n{said}\n\n```\n{steps}\n{tried}\n```\n\nFirst steps: [how to](howto.md).\n"
+    )
 
 
 def commands() -> str:

@@ -107,6 +107,7 @@ class TestOutput:
         found = json.loads(result.stdout)
         assert result.stderr == ""
         assert (found["finished"], found["samples"], found["errors"]) == (True, 6, 0)
+        assert found["answer"].startswith(("Proved", "Not proved"))
         assert [each["epsilon"] for each in found["settings"]] == [0.05, 0.1]
         exceeded = sum(Run.open(tmp_path / "run").bounds()["exceeded"].to_pylist())
         assert found["exceeded"]["first_order"]["count"] == exceeded

@@ -276,6 +276,7 @@ def _report(run: auditing.Run, summaries: list[Summary], *, quiet: bool, as_json
         found = {
             "run": str(run.path),
             "finished": run.finished,
+            "answer": report.answers(run).headline,
             "samples": run.manifest.samples,
             "errors": sum(summary.errors for summary in summaries),
             "smooth": run.manifest.settings.get("smooth"),
