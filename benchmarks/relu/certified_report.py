@@ -12,12 +12,12 @@ from attribound.basics.tables import render
 
 USEFUL = 30.0  # degrees
 _KEY = ("network", "attribution", "ball", "epsilon", "dtype")
-_ROWS = 20  # of a table
 _TITLE = """\
 Certificates of the networks themselves, medians: T / attack at the root and at the end (of
 examples that an attack moved), plain intervals / T, shares that are exact and below 30 degrees (T,
 attack), of the top 4 scores those proved to stay / left by the attacks (means, where it was asked),
-neurons that may switch, nodes, seconds of one core, the most memory of the process (MB)"""
+neurons that may switch, nodes, seconds of one core, memory at most (MB): what the process had had
+by then, of the example where that was least"""
 _HEADER = (
     *("n", "root", "T", "intervals", "exact", "T<30", "attack<30"),
     *("stay", "neurons", "nodes", "s", "MB"),
@@ -41,9 +41,13 @@ def certificates_report(rows: pa.Table) -> str:
 
 
 def _table(name: str, cells: dict[tuple[Any, ...], list[dict[str, Any]]]) -> str:
-    shown = [[*map(_cell, key[1:]), *_figures(own)] for key, own in cells.items()]
-    parts = [shown[start : start + _ROWS] for start in range(0, len(shown), _ROWS)]
-    return "\n\n".join(render(name, [*_KEY[1:], *_HEADER], part) for part in parts)
+    kinds = dict.fromkeys(key[1] for key in cells)
+    tables = []
+    for kind in kinds:
+        own = sorted((key for key in cells if key[1] == kind), key=lambda key: (key[4], *key[2:4]))
+        lines = [[*map(_cell, key[2:]), *_figures(cells[key])] for key in own]
+        tables.append(render(f"{name}, {kind}", [*_KEY[2:], *_HEADER], lines))
+    return "\n\n".join(tables)
 
 
 def _cell(value: object) -> object:
@@ -75,7 +79,7 @@ def _figures(own: Sequence[dict[str, Any]]) -> list[object]:
         f"{np.median(column('neurons')):.0f}",
         f"{np.median(column('nodes')):.0f}",
         f"{np.median(column('seconds')):.2g}",
-        f"{column('megabytes').max():.0f}",
+        f"{column('megabytes').min():.0f}",
     ]
 
 
