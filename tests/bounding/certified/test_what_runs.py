@@ -18,23 +18,27 @@ import attribound as ab
 LOUD = 40.0
 
 
-def plain() -> nn.Sequential:
+def activation(kinked: bool) -> nn.Module:
+    return nn.ReLU() if kinked else nn.Softplus(5)
+
+
+def plain(kinked: bool = False) -> nn.Sequential:
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 6), nn.Softplus(5), nn.Linear(6, 3)).eval()
+    return nn.Sequential(nn.Linear(4, 6), activation(kinked), nn.Linear(6, 3)).eval()
 
 
 def louder(value: Tensor) -> Tensor:
     return torch.sin(LOUD * value)
 
 
-def instance_forward() -> nn.Module:
-    net = plain()
+def instance_forward(kinked: bool = False) -> nn.Module:
+    net = plain(kinked)
     net[1].forward = lambda z: louder(nn.functional.softplus(z))
     return net
 
 
-def model_forward() -> nn.Module:
-    net = plain()
+def model_forward(kinked: bool = False) -> nn.Module:
+    net = plain(kinked)
     own = net.forward
     net.forward = lambda z: own(louder(z))
     return net
@@ -45,10 +49,10 @@ class Convolution(nn.Conv2d):
         return louder(super()._conv_forward(input, weight, bias))
 
 
-def convolution_of_its_own() -> nn.Module:
+def convolution_of_its_own(kinked: bool = False) -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(
-        nn.Unflatten(1, (1, 2, 2)), Convolution(1, 2, 1), nn.Flatten(), nn.Linear(8, 3)
+        Convolution(1, 2, 1), activation(kinked), nn.Flatten(), nn.Linear(8, 3)
     ).eval()
 
 
@@ -57,12 +61,12 @@ class Called(nn.Linear):
         return louder(super().__call__(x))
 
 
-def call_of_its_own() -> nn.Module:
+def call_of_its_own(kinked: bool = False) -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(Called(4, 6), nn.Softplus(5), nn.Linear(6, 3)).eval()
+    return nn.Sequential(Called(4, 6), activation(kinked), nn.Linear(6, 3)).eval()
 
 
-class Backwards(nn.Sequential):
+class Longer(nn.Sequential):
     def __iter__(self) -> Iterator[nn.Module]:
         yield from super().__iter__()
         yield Sine()
@@ -73,18 +77,18 @@ class Sine(nn.Module):
         return louder(x)
 
 
-def iteration_of_its_own() -> nn.Module:
-    return Backwards(*plain()).eval()
+def iteration_of_its_own(kinked: bool = False) -> nn.Module:
+    return Longer(*plain(kinked)).eval()
 
 
-def hooked() -> nn.Module:
-    net = plain()
+def hooked(kinked: bool = False) -> nn.Module:
+    net = plain(kinked)
     net[0].register_forward_hook(lambda module, given, out: louder(out))
     return net
 
 
-def gradient_hooked() -> nn.Module:
-    net = plain()
+def gradient_hooked(kinked: bool = False) -> nn.Module:
+    net = plain(kinked)
     net[0].register_full_backward_hook(lambda module, given, out: tuple(3 * g for g in given))
     return net
 
@@ -94,53 +98,94 @@ class Doubled(nn.Module):
         return 2 * weight
 
 
-def parametrised() -> nn.Module:
-    net = plain()
+def parametrised(kinked: bool = False) -> nn.Module:
+    net = plain(kinked)
     nn.utils.parametrize.register_parametrization(net[0], "weight", Doubled())
     return net
 
 
-WAYS: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "forward of an instance": (instance_forward, "Softplus with a forward of its own"),
+Make = Callable[[bool], nn.Module]
+#: How it is made and how the refusal names it.
+WAYS: dict[str, tuple[Make, str]] = {
+    "forward of an instance": (instance_forward, "(Softplus|ReLU) with a forward of its own"),
     "forward of the model": (model_forward, "Sequential with a forward of its own"),
-    "_conv_forward of a subclass": (convolution_of_its_own, "got (Unflatten|Convolution)"),
+    "_conv_forward of a subclass": (convolution_of_its_own, "Convolution, a subclass of Conv2d"),
     "__call__ of a subclass": (call_of_its_own, "got Called, a subclass of Linear"),
-    "__iter__ of a Sequential": (iteration_of_its_own, "got Backwards"),
+    "__iter__ of a Sequential": (iteration_of_its_own, "got Longer"),
+    "a hook of all modules": (plain, r"the process.*hooks that are registered for every"),
     "a forward hook": (hooked, "Linear with hooks"),
     "a backward hook": (gradient_hooked, "Linear with hooks"),
     "a parametrisation": (parametrised, "got ParametrizedLinear, a subclass of Linear"),
 }
+#: Which network, and what is asked of it.
+PATHS: dict[str, tuple[bool, ab.Attribution]] = {
+    "taylor": (False, ab.Saliency()),
+    "taylor, along a path": (False, ab.IntegratedGradients(steps=3)),
+    "switches": (True, ab.Saliency()),
+    "exact integral": (True, ab.IntegratedGradients(quadrature="exact")),
+}
 
 
-def certify(net: nn.Module) -> ab.Bound:
-    x = torch.rand(2, 4, generator=torch.Generator().manual_seed(1))
-    return ab.bound(ab.Saliency(net), x, ab.L2Ball(0.05), claim="certified")
-
-
-@pytest.mark.parametrize(("make", "named"), WAYS.values(), ids=WAYS)
-def test_refused(make: Callable[[], nn.Module], named: str) -> None:
-    with pytest.raises(ab.ModelError, match=named):
-        certify(make())
-
-
-def test_a_subclass_of_a_convolution() -> None:
-    torch.manual_seed(0)
-    net = nn.Sequential(Convolution(1, 2, 1), nn.Flatten(), nn.Linear(8, 3)).eval()
-    x = torch.rand(1, 1, 2, 2)
-    with pytest.raises(ab.ModelError, match="Convolution, a subclass of Conv2d"):
-        ab.bound(ab.Saliency(net), x, ab.L2Ball(0.05), claim="certified")
-
-
-def test_a_global_hook() -> None:
+@pytest.fixture
+def everywhere(way: str) -> Iterator[None]:
+    """The hook of all modules, where that is the way."""
+    if way != "a hook of all modules":
+        yield
+        return
     handle = nn.modules.module.register_module_forward_pre_hook(
         lambda module, given: tuple(louder(z) for z in given)
     )
-    try:
-        with pytest.raises(ab.ModelError, match=r"the process.*hooks that are registered"):
-            certify(plain())
-    finally:
-        handle.remove()
-    assert certify(plain()).euclidean.isfinite().all()
+    yield
+    handle.remove()
+
+
+def inputs(net: nn.Module) -> Tensor:
+    x = torch.rand(2, 4, generator=torch.Generator().manual_seed(1))
+    return x.view(2, 1, 2, 2) if isinstance(net[0], nn.Conv2d) else x
+
+
+def certify(net: nn.Module, recipe: ab.Attribution = ab.Saliency()) -> ab.Bound:  # noqa: B008
+    return ab.bound(recipe.of(net), inputs(net), ab.L2Ball(0.05), claim="certified")
+
+
+@pytest.mark.usefixtures("everywhere")
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("way", WAYS)
+def test_refused(way: str, path: str) -> None:
+    (make, named), (kinked, recipe) = WAYS[way], PATHS[path]
+    with pytest.raises(ab.ModelError, match=named):
+        certify(make(kinked), recipe)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_same_network_without_them_is_certified(path: str) -> None:
+    kinked, recipe = PATHS[path]
+    assert certify(plain(kinked), recipe).euclidean.isfinite().all()
+
+
+@pytest.mark.usefixtures("everywhere")
+@pytest.mark.parametrize("kinked", [False, True], ids=["smooth", "kinked"])
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "a backward hook"])
+def test_structure_is_that_of_what_runs(way: str, kinked: bool) -> None:
+    """Left to autograd, or traced with all that is in the way: the module's own derivatives."""
+    net = WAYS[way][0](kinked).double()
+    x = inputs(net).double()
+    classifier = ab.Classifier(net, allow_kinks=kinked)
+    target = torch.tensor([0, 1])
+    z = x.clone().requires_grad_()
+    logits = net(z)
+    (slope,) = torch.autograd.grad(logits.gather(1, target[:, None]).sum(), z, create_graph=True)
+    v = torch.ones_like(x)
+    (turned,) = torch.autograd.grad((slope * v).sum(), z)
+    line = ab.Saliency(classifier).linearize(x, target)
+    torch.testing.assert_close(line.value, slope.detach())
+    torch.testing.assert_close(line.jacobian.matvec(v), turned)
+    torch.testing.assert_close(classifier.logits(x), logits.detach())
+
+
+def test_derivatives_that_a_hook_changes_are_refused_everywhere() -> None:
+    with pytest.raises(ab.ProbeError, match="derivatives that agree with finite differences"):
+        ab.Saliency(gradient_hooked()).linearize(inputs(plain()))
 
 
 def test_a_class_that_was_patched_is_seen_by_its_logits(monkeypatch: Any) -> None:
