@@ -85,6 +85,20 @@ def inside(delta: Tensor, ball: ab.LpBall) -> None:
     assert (norm(delta, ball.p) <= ball.epsilon * (1 + 1e-6)).all()
 
 
+def inside_exactly(delta: Tensor, x: Tensor, ball: ab.LpBall) -> None:
+    """A perturbation and what ``x + delta`` adds to ``x`` lie in ball and range, without ifs."""
+    scale = ball.scaling(x)
+    units = torch.ones_like(x) if scale is None else scale
+    for moved in (delta.double(), (x + delta).double() - x.double()):
+        assert (moved[units == 0] == 0).all()
+        plain = torch.where(units > 0, moved / units.double().clamp_min(1e-300), 0.0)
+        # Differences of float64 are themselves rounded.
+        room = 0 if x.dtype != torch.float64 else 1e-14 + 1e-15 * x.abs().max() / ball.epsilon
+        assert (norm(plain, ball.p) <= ball.epsilon * (1 + room)).all()
+    low, high = (torch.as_tensor(end).to(x) for end in ball._range)
+    assert ((x + delta >= torch.minimum(low, x)) & (x + delta <= torch.maximum(high, x))).all()
+
+
 def attack_below(found: ab.Attacked, bound: ab.Bound) -> None:
     """An attack stays below a bound that holds."""
     assert (found.deviation <= bound.euclidean * (1 + 1e-9)).all()

@@ -15,6 +15,7 @@ from attribound.attacks import (
     Ascend,
     AtInput,
     AttributionAscent,
+    KinkSteps,
     MassCentre,
     Nearby,
     RandomPerturbation,
@@ -64,6 +65,23 @@ def test_never_outside_ball_or_range_and_honest_about_the_label(
     assert torch.equal(again.delta, found.delta)
     alone = attack.seeded(seed)(attribution, x[3:4], ball)
     torch.testing.assert_close(alone.delta[0], found.delta[3], rtol=1e-5, atol=1e-7)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    attack=st.sampled_from([*ATTACKS, KinkSteps(), AttributionAscent(steps=1).through(20)]),
+    p=st.sampled_from(ORDERS),
+    epsilon=st.sampled_from([1e-7, 1e-6, 1e-4, 0.1]),
+    limited=st.booleans(),
+    scale=st.sampled_from([None, 0.3, torch.tensor([0.3, 0.0, 7.0, 1e-3, 1.0, 0.1, 2.0])]),
+)
+def test_in_float32_nothing_is_outside_after_rounding(attack, p, epsilon, limited, scale) -> None:
+    model, x = cases.tabular()
+    model, x = model.float(), (x / x.max()).float()
+    limits = (0, 1) if limited else (None, None)
+    ball = ab.LpBall(epsilon, p, *limits, scale=scale)
+    found = attack(ab.Saliency(model), x, ball)
+    laws.inside_exactly(found.delta, x, ball)
 
 
 def test_the_clean_input_is_returned_where_nothing_else_keeps_the_label() -> None:

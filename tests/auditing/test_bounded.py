@@ -83,7 +83,8 @@ class TestExceeded:
         ("deviation", "degrees", "expected"),
         [
             (1.0, 10.0, (False, False)),  # as far as the bound is not beyond it
-            (1.0 + 1e-9, 10.0, (True, False)),
+            (1.0 + 0.9e-3, 10.0, (False, False)),  # what rounding may have added
+            (1.0 + 1.1e-3, 10.0, (True, False)),
             (0.5, 10.00009, (False, False)),  # rounding of angles
             (0.5, 10.0002, (False, True)),
         ],
@@ -91,7 +92,7 @@ class TestExceeded:
     def test_as_validation_says(self, deviation, degrees, expected) -> None:
         attack = {"deviation": deviation, "degrees": degrees}
         bound = {"claim": "c", "subject": "yours", "euclidean": 1.0, "degrees": 10.0}
-        mark_exceeded([bound], {"yours": attack})
+        mark_exceeded([bound], {"yours": attack}, {"yours": (1e-3, 1e-4)})
         assert (bound["exceeded"], bound["degrees_exceeded"]) == expected
         assert (bound["yours_exceeded"], bound["yours_degrees_exceeded"]) == expected
 
@@ -99,15 +100,25 @@ class TestExceeded:
         weak, strong = ({"deviation": d, "degrees": 1.0} for d in (0.5, 2.0))
         for subject, own in (("copy", False), ("yours", True)):
             bound = {"subject": subject, "euclidean": 1.0, "degrees": 10.0}
-            mark_exceeded([bound], {"copy": weak, "yours": strong})
+            exact = {"copy": (0.0, 0.0), "yours": (0.0, 0.0)}
+            mark_exceeded([bound], {"copy": weak, "yours": strong}, exact)
             assert (bound["exceeded"], bound["yours_exceeded"]) == (own, True)
+
+    def test_the_error_is_that_of_the_network_that_was_attacked(self) -> None:
+        attack = {"deviation": 1.5, "degrees": 1.0}
+        for copy, yours in ((0.0, 1.0), (1.0, 0.0)):
+            bound = {"subject": "copy", "euclidean": 1.0, "degrees": 10.0}
+            errors = {"copy": (copy, 0.0), "yours": (yours, 0.0)}
+            mark_exceeded([bound], {"copy": attack, "yours": attack}, errors)
+            assert (bound["exceeded"], bound["yours_exceeded"]) == (copy == 0, yours == 0)
 
     def test_neither_without_attacks_nor_without_a_bound(self) -> None:
         none = {"status": "does not apply"}
         bound = {"subject": "yours", "euclidean": 1.0, "degrees": 1.0}
-        mark_exceeded([bound, none], {"yours": None})
+        mark_exceeded([bound, none], {"yours": None}, {})
         assert "exceeded" not in bound
-        mark_exceeded([bound, none], {"yours": {"deviation": 2.0, "degrees": 2.0}})
+        attack = {"deviation": 2.0, "degrees": 2.0}
+        mark_exceeded([bound, none], {"yours": attack}, {"yours": (0.0, 0.0)})
         assert bound["exceeded"]
         assert "exceeded" not in none
 

@@ -208,10 +208,11 @@ def test_an_attack_on_plain_maps_does_not_count_against_averages_nor_vice_versa(
     averaged = {"claim": "smoothed", "subject": "averaged", "euclidean": 0.1, "degrees": 5.0}
     plain = {"claim": "first_order", "subject": "yours", "euclidean": 0.1, "degrees": 5.0}
     far, near = {"deviation": 9.0, "degrees": 90.0}, {"deviation": 0.01, "degrees": 1.0}
-    mark_exceeded([averaged, plain], {"yours": far, "averaged": near})
+    exact = {"yours": (0.0, 0.0), "averaged": (0.0, 0.0)}
+    mark_exceeded([averaged, plain], {"yours": far, "averaged": near}, exact)
     assert averaged["exceeded"] is False
     assert "yours_exceeded" not in averaged
     assert plain["exceeded"] is True
-    mark_exceeded([averaged, plain], {"yours": near, "averaged": far})
+    mark_exceeded([averaged, plain], {"yours": near, "averaged": far}, exact)
     assert averaged["exceeded"] is True
     assert plain["exceeded"] is False

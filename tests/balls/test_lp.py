@@ -116,3 +116,38 @@ def test_ranges_are_part_of_the_value() -> None:
         ab.L2Ball(0.1, low=1, high=0)
     with pytest.raises(ab.InputError, match="low: expected a number"):
         ab.L2Ball(0.1, low="black")
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    p=st.sampled_from([1.0, 1.5, 2.0, 3.0, math.inf]),
+    epsilon=st.floats(1e-9, 3.0),
+    limits=st.sampled_from([(None, None), (0.0, 1.0), (0.0, None), (-0.3, 1.1)]),
+    scale=st.sampled_from([None, 0.1, torch.tensor([0.3, 0.0, 7.0, 1e-3, 1.0, 0.1])]),
+    kind=st.tuples(
+        st.sampled_from([1e-6, 1e-2, 1.0]), st.sampled_from([torch.float32, torch.float64])
+    ),
+    seed=st.integers(0, 10**6),
+)
+def test_projections_are_inside_after_rounding(p, epsilon, limits, scale, kind, seed) -> None:
+    """Exactly, of the perturbation and of what the network gets: also where ulps are the radius."""
+    generator, (size, dtype) = torch.Generator().manual_seed(seed), kind
+    x = (size * torch.rand(4, 6, generator=generator)).to(dtype)
+    x[0, 0], x[1, 1] = 0.0, x.max()
+    delta = 4 * epsilon * torch.randn(4, 6, generator=generator).to(dtype)
+    delta[3] = torch.where(delta[3] < 0, -epsilon, epsilon)
+    ball = ab.LpBall(epsilon, p, *limits, scale=scale)
+    found = ball.project(delta, x)
+    laws.inside_exactly(found, x, ball)
+    torch.testing.assert_close(ball.project(found, x), found)
+    if scale is None and limits == (None, None) and epsilon > 1e-4:  # and no further than needed
+        assert (
+            norm(found, p) >= torch.minimum(norm(delta, p), torch.tensor(epsilon)) * 0.999
+        ).all()
+
+
+def test_rounding_to_the_nearest_number_leaves_the_ball() -> None:
+    """So that the law above is about something."""
+    x, ball = torch.full((1, 6), 0.7), ab.L2Ball(1e-7)
+    with pytest.raises(AssertionError):
+        laws.inside_exactly(ball.maximiser(torch.ones_like(x), x), x, ball)

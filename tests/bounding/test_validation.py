@@ -9,6 +9,7 @@ import torch
 import attribound as ab
 import cases
 from attribound.attacks import PGD, AttributionAscent, RandomPerturbation
+from attribound.bounding.validation import ROUNDINGS
 
 BALL = ab.L2Ball(0.1)
 
@@ -114,3 +115,38 @@ def test_what_rounding_may_explain_is_not_called_exceeded(case, beyond: float, s
     assert checked.exceeded.all() == (said == "exceeded")
     assert checked.within_error.all() == (said != "exceeded")
     assert checked.summary["within_error"] == (said != "exceeded")
+
+
+@pytest.mark.parametrize("make", [ab.models.MLP, ab.models.SmallCNN])
+@pytest.mark.parametrize("recipe", [ab.Saliency(), ab.IntegratedGradients(steps=5)], ids=str)
+def test_networks_need_fewer_roundings_than_are_allowed(make, recipe) -> None:
+    """Maps in float32 against those of the same network and input in float64."""
+    torch.manual_seed(0)
+    net, x, target = make().eval(), torch.rand(4, 1, 28, 28), torch.arange(4)
+    with torch.no_grad():  # the networks begin with no logits at all
+        for each in net.parameters():
+            each.copy_(each + 0.05 * torch.randn_like(each))
+    single = recipe.of(net)(x, target).double()
+    exact = recipe.of(net.double())(x.double(), target)
+    length = exact.flatten(1).norm(dim=1)
+    needed = (single - exact).flatten(1).norm(dim=1) / (torch.finfo(torch.float32).eps * length)
+    assert needed.max() > 0.05  # it is about something
+    assert needed.max() < ROUNDINGS / 2
+
+
+@pytest.mark.parametrize("epsilon", [1e-7, 1e-6, 1e-5])
+@pytest.mark.parametrize("ball", [ab.L2Ball, ab.LinfBall])
+def test_at_tiny_radii_no_certificate_is_exceeded(ball, epsilon: float) -> None:
+    """Deviations of float32 are then mostly rounding, and above what is certified."""
+    model, x = cases.tabular()
+    attribution = ab.Saliency(model.float())
+    inside = ball(epsilon)
+    bound = ab.bound(attribution, x.float(), inside, claim="certified")
+    attacks = (RandomPerturbation(), AttributionAscent(steps=3, random_starts=2))
+    found = [attack(attribution, x.float(), inside, bound.target) for attack in attacks]
+    checked = ab.validate(bound, *found)
+    assert not checked.exceeded.any()
+    assert not checked.exceeded_degrees.any()
+    if epsilon == 1e-7:
+        assert checked.within_error.any()
+        assert "within evaluation error" in repr(checked)

@@ -24,6 +24,7 @@ from attribound.bounding.guarantees import method_of
 HOSTILE = """</script><script>alert(1)</script><img src=x onerror="alert(2)">'"&$"""
 CLASSES = ["shirt", HOSTILE, "bag"]
 FAILED, ZERO, WRONG = 3, 5, 7  # samples
+EXACT = (0.0, 1e-4)  # what rounding may have added to distances and angles
 #: Bound / (xi epsilon) by claim.
 FACTORS = {
     "first_order": 1.0,
@@ -62,7 +63,7 @@ class Copied:
             {**bound, "subject": YOURS if bound["claim"] in self.own else COPY}
             for bound in row["bounds"]
         ]
-        mark_exceeded(bounds, {COPY: copy, YOURS: yours})
+        mark_exceeded(bounds, {COPY: copy, YOURS: yours}, dict.fromkeys((COPY, YOURS), EXACT))
         (attack,) = row["attacks"]
         attacks = [
             {**attack, "subject": COPY},
@@ -194,7 +195,7 @@ def sample(
                 if claim == "first_order" and ranged(ball):
                     bounds[-1]["source"] = RANGE_CERTIFICATE
             row["yours"] = row.get("strongest")
-            mark_exceeded(bounds, {YOURS: row.get("strongest")})
+            mark_exceeded(bounds, {YOURS: row.get("strongest")}, {YOURS: EXACT})
             rows.append({**row, "bounds": bounds})
     return rows
 

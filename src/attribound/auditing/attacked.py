@@ -18,7 +18,8 @@ from attribound.auditing.at_work import Say, silent
 from attribound.auditing.bounded import Fields, unstacked
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
-from attribound.basics.tensors import per_example
+from attribound.basics.tensors import norm, per_example
+from attribound.bounding.validation import evaluation_errors
 from attribound.networks.inputs import Target
 from attribound.results import Attacked
 
@@ -60,12 +61,15 @@ class Found:
         strongest: of each sample, None without attacks.
         best: the perturbations behind ``strongest``, None without attacks.
         deltas: the perturbations that each attack found.
+        errors: what rounding may have added to the strongest deviation and, in degrees, to the
+            largest angle of each sample.
     """
 
     records: list[list[Fields]]
     strongest: list[Fields | None]
     best: Furthest | None
     deltas: list[Tensor]
+    errors: list[tuple[float, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,11 +136,14 @@ def attack_all(
             )
             if wins[i]:
                 strongest[i] = {"by": name, **record}
+    errors = [(0.0, 0.0) for _ in prey.x]
     if best is not None:
+        both = evaluation_errors(norm(prey.clean), best.deviation)
+        errors = [(far, turned) for far, turned in torch.stack(both, 1).tolist()]
         for most, angle in zip(strongest, best.degrees.tolist(), strict=True):
             assert most is not None
             most["degrees"] = angle
-    return Found(records, strongest, best, deltas)
+    return Found(records, strongest, best, deltas, errors)
 
 
 def _refuse_outside(name: str, prey: Prey, ball: Ball, found: Attacked) -> None:

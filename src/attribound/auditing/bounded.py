@@ -18,7 +18,6 @@ from attribound.results import Bound, SmoothedBound
 
 #: What is known of one sample, one bound or one attack, by its name in the rows.
 Fields = dict[str, Any]
-_ANGLE_TOLERANCE = 1e-4  # rounding, as for attribound.validate
 
 
 def prepared(questions: Sequence[Question], methods: Sequence[Method], say: Say = silent) -> None:
@@ -127,12 +126,17 @@ def unstacked(columns: dict[str, Tensor]) -> list[Fields]:
     return [dict(zip(columns, values, strict=True)) for values in zip(*lists, strict=True)]
 
 
-def mark_exceeded(bounds: Sequence[Fields], strongest: Mapping[str, Fields | None]) -> None:
+def mark_exceeded(
+    bounds: Sequence[Fields],
+    strongest: Mapping[str, Fields | None],
+    errors: Mapping[str, tuple[float, float]],
+) -> None:
     """Say of each bound whether an attack exceeded it: as :class:`Validation` does.
 
-    ``strongest`` has the strongest attack by its subject. A bound is held against the one on
-    its own subject, and against the one on the user's network; but one of the averaged map only
-    against attacks on that: plain maps are none of its business.
+    ``strongest`` has the strongest attack by its subject, ``errors`` what rounding may have added
+    to its deviation and its degrees. A bound is held against the one on its own subject, and
+    against the one on the user's network; but one of the averaged map only against attacks on
+    that: plain maps are none of its business.
     """
     for bound in bounds:
         if bound.get("euclidean") is None:
@@ -143,6 +147,6 @@ def mark_exceeded(bounds: Sequence[Fields], strongest: Mapping[str, Fields | Non
         for prefix, subject in held.items():
             attack = strongest.get(subject)
             if attack is not None:
-                angle = bound["degrees"] + _ANGLE_TOLERANCE
-                bound[f"{prefix}exceeded"] = attack["deviation"] > bound["euclidean"]
-                bound[f"{prefix}degrees_exceeded"] = attack["degrees"] > angle
+                far, turned = errors[subject]
+                bound[f"{prefix}exceeded"] = attack["deviation"] - far > bound["euclidean"]
+                bound[f"{prefix}degrees_exceeded"] = attack["degrees"] - turned > bound["degrees"]

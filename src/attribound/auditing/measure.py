@@ -161,12 +161,16 @@ def _measured(
             reasons = Lists(settings, known).records(asked, methods, bounds, say)
         here = []
         for i, identity in enumerate(_identity(batch, name, ball)):
-            strongest = {
-                YOURS if own is None else COPY: attacked.strongest[i],
-                YOURS: earnest.strongest[i],
-                AVERAGED: averaged.strongest[i],
+            by_subject = {
+                YOURS if own is None else COPY: attacked,
+                YOURS: earnest,
+                AVERAGED: averaged,
             }
-            mark_exceeded(bounds[i], strongest)
+            mark_exceeded(
+                bounds[i],
+                {name: found.strongest[i] for name, found in by_subject.items()},
+                {name: found.errors[i] for name, found in by_subject.items()},
+            )
             records = [*attacked.records[i], *averaged.records[i]]
             row = {
                 **identity,

@@ -48,6 +48,52 @@ def project(delta: Tensor, radius: float, p: float) -> Tensor:
     return torch.where(per_example(outside, delta), shrunk, delta)
 
 
+def within(delta: Tensor, radius: float, p: float, scale: Tensor | None) -> Tensor:
+    """``delta`` shortened where rounding left it outside the ball, as float64 measures it.
+
+    ``scale`` has the units of the features, which the norm counts in.
+    """
+    exact = delta.double()
+    units = torch.ones_like(exact) if scale is None else scale.double()
+    if p == math.inf:
+        limit = towards_zero(radius * units, delta.dtype)
+        return torch.minimum(torch.maximum(delta, -limit), limit)
+    # Room for the roundings of the norm in float64, and of the product with the factor below.
+    reach, room = radius * (1 - 2.0**-46), 4 * torch.finfo(delta.dtype).eps
+    plain = torch.where(units > 0, exact / torch.where(units > 0, units, 1.0), 0.0)
+    length = norm(plain, p)
+    factor = torch.where(length > reach, (1 - room) * reach / length, 1.0)
+    return delta * per_example(factor, delta).to(delta.dtype)
+
+
+def settled(delta: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """``delta`` such that neither it nor what ``x + delta`` adds to ``x`` is larger than it was.
+
+    Rounding ``x + delta`` to the nearest number may go further than ``delta``, which at tiny
+    radii is much of the radius. Here it goes to the next number towards ``x``, inside ``low`` and
+    ``high`` if ``x`` is; what is between two numbers is rounded to what is between these.
+    """
+    point, beyond = _sum(x, delta)
+    point = torch.where(beyond * delta < 0, torch.nextafter(point, x), point)
+    point = torch.minimum(torch.maximum(point, low), high)
+    step, left = _sum(point, -x)
+    return torch.where(left * step < 0, torch.nextafter(step, torch.zeros_like(step)), step)
+
+
+def _sum(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """The rounded sum and what the exact one has beyond it (Knuth's TwoSum)."""
+    total = a + b
+    second = total - a
+    return total, (a - (total - second)) + (b - second)
+
+
+def towards_zero(value: Tensor, dtype: torch.dtype) -> Tensor:
+    """``value`` in float64 as numbers of ``dtype`` that are no larger in size."""
+    cast = value.to(dtype)
+    smaller = torch.nextafter(cast, torch.zeros_like(cast))
+    return torch.where(cast.double().abs() > value.abs(), smaller, cast)
+
+
 def _soft_threshold(delta: Tensor, radius: float) -> Tensor:
     """Nearest point of the l1 ball: all components shrink by the same amount, down to zero."""
     size = delta.flatten(1).abs()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attribound.balls.ball import Ball, Enclosure
-from attribound.balls.geometry import project, unit_maximiser
+from attribound.balls.geometry import project, settled, unit_maximiser, within
 from attribound.balls.sampling import in_ball, on_sphere
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import norm
@@ -157,14 +157,14 @@ class LpBall(Ball):
     def project(self, delta: Tensor, x: Tensor) -> Tensor:
         """The nearest perturbation in the ball, in its own units, then moved into the range.
 
-        Clamping to the range only shortens components if ``x`` lies in it, so that
-        the result is in both.
+        Clamping to the range only shortens components if ``x`` lies in it, so that the result
+        is in both; and so is what ``x + delta``, as it is rounded, adds to ``x``.
         """
         scale = self.scaling(x)
-        if scale is None:
-            return self.clip(project(delta, self.epsilon, self.p), x)
         inside = project(_divided(delta, scale), self.epsilon, self.p)
-        return self.clip(scale * inside, x)
+        inside = inside if scale is None else scale * inside
+        low, high = (torch.as_tensor(end).to(x) for end in self._range)
+        return settled(within(inside, self.epsilon, self.p, scale), x, low, high)
 
     def clip(self, delta: Tensor, x: Tensor) -> Tensor:
         """``delta`` with ``x + delta`` moved into the range."""
@@ -218,9 +218,9 @@ class LpBall(Ball):
     def contains(self, delta: Tensor, x: Tensor, tolerance: float = 1e-6) -> Tensor:
         """Whether each perturbation lies in the ball, range aside, up to a relative tolerance."""
         scale = self.scaling(x)
-        if scale is None:
-            return norm(delta, self.p) <= self.epsilon * (1 + tolerance)
-        still = ((scale > 0) | (delta == 0)).flatten(1).all(1)
+        still = x.new_ones(len(x), dtype=torch.bool)
+        if scale is not None:
+            still = ((scale > 0) | (delta == 0)).flatten(1).all(1)
         return still & (norm(_divided(delta, scale), self.p) <= self.epsilon * (1 + tolerance))
 
     def sample(self, x: Tensor, seed: int) -> Tensor:
@@ -266,9 +266,13 @@ class LinfBall(LpBall):
 _OWN = (LpBall, L2Ball, LinfBall)
 
 
-def _divided(delta: Tensor, scale: Tensor) -> Tensor:
+def _divided(delta: Tensor, scale: Tensor | None) -> Tensor:
     """``delta / scale``, zero where the scale is."""
-    return torch.where(scale > 0, delta / torch.where(scale > 0, scale, 1.0), 0.0)
+    return (
+        delta
+        if scale is None
+        else torch.where(scale > 0, delta / torch.where(scale > 0, scale, 1.0), 0.0)
+    )
 
 
 def _shown(end: float | Tensor) -> str:
