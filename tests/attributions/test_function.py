@@ -238,3 +238,43 @@ def test_a_function_without_autograd_has_values_but_no_jacobian() -> None:
         explained = ab.FunctionAttribution(fn)
         torch.testing.assert_close(explained(X, 0), X**2)
         refused(fn, "agree with finite differences")
+
+
+def gradients(x: Tensor, target: Tensor) -> Tensor:
+    net = cases.tabular()[0]
+    z = x if x.requires_grad else x.detach().requires_grad_()
+    logit = net(z).gather(1, target[:, None]).sum()
+    return torch.autograd.grad(logit, z, create_graph=True)[0]
+
+
+def top_two(x: Tensor, target: Tensor) -> Tensor:
+    found = gradients(x, target)
+    return found * (found.abs() >= found.abs().topk(2, 1).values[:, -1:])
+
+
+def ranked(x: Tensor, target: Tensor) -> Tensor:
+    return gradients(x, target).sort(1).values
+
+
+def signs(x: Tensor, target: Tensor) -> Tensor:
+    found = gradients(x, target)
+    return found.sign() * found
+
+
+def of_the_largest(x: Tensor, target: Tensor) -> Tensor:
+    """Continuous, if not smooth."""
+    found = gradients(x, target)
+    return found / found.abs().amax(1, keepdim=True)
+
+
+@pytest.mark.parametrize("claim", ["first_order", "mean_value"])
+@pytest.mark.parametrize("fn", [top_two, ranked, signs, gradients, of_the_largest])
+def test_maps_that_may_jump_say_so(fn, claim: str) -> None:
+    """A mask of the largest scores has the right derivative everywhere but where it jumps."""
+    x = cases.tabular()[1][:2]
+    bound = ab.bound(
+        ab.FunctionAttribution(fn), x, ab.L2Ball(0.01), torch.tensor([0, 1]), claim=claim
+    )
+    jumps = fn in (top_two, ranked, signs)
+    assert [ab.Status.MAY_JUMP in each for each in bound.status] == [jumps, jumps]
+    assert ("may-jump" in repr(bound)) == jumps

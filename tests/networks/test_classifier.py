@@ -11,6 +11,7 @@ import attribound as ab
 import cases
 import laws
 from attribound.networks.classifier import second_derivative
+from attribound.networks.kinks import find_ending
 
 ACT = pytest.mark.parametrize("act", ["__call__", "linearize"])
 
@@ -378,3 +379,34 @@ def test_of_keeps_a_classifier() -> None:
 def test_second_derivative_of_a_constant_gradient_is_zero() -> None:
     x = torch.rand(2, 3)
     assert torch.equal(second_derivative(torch.ones(2, 3), x)(x), torch.zeros(2, 3))
+
+
+ENDINGS = {
+    "softmax": lambda z: z.softmax(1),
+    "log_softmax": lambda z: F.log_softmax(z, 1),
+    "sigmoid": torch.sigmoid,
+    "": lambda z: z.tanh(),
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_probabilities_are_told_from_logits(name: str) -> None:
+    net, x = cases.tabular()
+    attribution = ab.Saliency(lambda z: ENDINGS[name](net(z)))
+    for method in (ab.FirstOrder(), ab.Smoothed(draws=100)):
+        bound = ab.bound(attribution, x[:1], ab.L2Ball(0.01), method=method)
+        assert (ab.Status.PROBABILITIES in bound.status[0]) == bool(name)
+        assert ("probabilities" in str(bound.status[0])) == bool(name)
+    assert attribution.classifier.ending == name
+
+
+def test_only_the_end_counts() -> None:
+    """Not softmax inside, as attention has it, nor what has been worked on since."""
+    net, x = cases.tabular()
+    assert find_ending(lambda z: net(z).softmax(1), x) == "softmax"
+    assert not find_ending(lambda z: net(z).softmax(1).mul_(2), x)
+    for change in (lambda z: 3 * z.softmax(1), lambda z: z):
+        attribution = ab.Saliency(lambda z, change=change: change(net(z)))
+        assert not ab.bound(attribution, x[:1], ab.L2Ball(0.01)).status[0]
+    attribution = ab.Saliency(lambda z: net(z).softmax(1).view(-1, 3))
+    assert ab.bound(attribution, x[:1], ab.L2Ball(0.01)).status[0] == ab.Status.PROBABILITIES

@@ -13,6 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from attribound.attributions.base import Linearization, ModelAttribution
 from attribound.basics.errors import ModelError
 from attribound.networks.classifier import GIB, Classifier, differentiate, saved_bytes
+from attribound.networks.kinks import JUMPING, find_kinks
 from attribound.networks.probe import (
     probe_adjoint,
     probe_derivative,
@@ -20,6 +21,7 @@ from attribound.networks.probe import (
     probe_separation,
 )
 from attribound.operators import Block, BlockOperator, LinearOperator
+from attribound.results import Status
 from attribound.values import NO_SETTING
 
 Function = Callable[[Tensor, Tensor], Tensor]
@@ -39,6 +41,10 @@ class AutogradAttribution(ModelAttribution):
         default_factory=set, init=False, repr=False, compare=False, metadata=NO_SETTING
     )
     _bytes: dict[_Key, int] = field(
+        default_factory=dict, init=False, repr=False, compare=False, metadata=NO_SETTING
+    )
+
+    _jumping: dict[_Key, bool] = field(
         default_factory=dict, init=False, repr=False, compare=False, metadata=NO_SETTING
     )
 
@@ -133,7 +139,21 @@ class AutogradAttribution(ModelAttribution):
         (block,) = blocks
         assert isinstance(block.operator, FunctionJacobian)
         value = block.operator.value.detach()
-        return Linearization(value, BlockOperator(x, value, blocks, build), target)
+
+        def reservations() -> dict[Status, Tensor]:
+            jumps = self._may_jump(x[:1], target[:1])
+            return {Status.MAY_JUMP: torch.full((len(x),), jumps, device=x.device)}
+
+        operator = BlockOperator(x, value, blocks, build)
+        return Linearization(value, operator, target, reservations)
+
+    def _may_jump(self, one: Tensor, target: Tensor) -> bool:
+        """Whether the map ranks, compares or rounds what depends on the input."""
+        key = (one.shape[1:], one.dtype, one.device)
+        if key not in self._jumping:
+            found = find_kinks(lambda point: self._traced(point, target), one)
+            self._jumping[key] = any(kink.operator in JUMPING for kink in found)
+        return self._jumping[key]
 
 
 class FunctionJacobian(LinearOperator):

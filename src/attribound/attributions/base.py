@@ -131,6 +131,14 @@ class Attribution(Value, ABC):
         return self.classifier is not None and self.classifier.kinked
 
     @property
+    def reserved(self) -> Status:
+        """What is to be said against every bound: of kinks let through, of probabilities."""
+        status = Status.KINKED if self.kinked else Status.CONVERGED
+        if self.follows_model and self.classifier is not None and self.classifier.ending:
+            status |= Status.PROBABILITIES
+        return status
+
+    @property
     def crosses_kinks(self) -> bool:
         """Whether its Jacobian is right across kinks of a network, so that no copy is needed."""
         return False

@@ -47,6 +47,7 @@ class FunctionAttribution(AutogradAttribution):
             "label": label,
             "_probed": set(),
             "_bytes": {},
+            "_jumping": {},
         }
         for name, value in own.items():
             object.__setattr__(self, name, value)

@@ -16,7 +16,7 @@ from attribound.basics.tensors import dot
 from attribound.networks.fast_derivatives import FastDerivatives
 from attribound.networks.frozen import frozen
 from attribound.networks.inputs import Target, check_targets
-from attribound.networks.kinks import Kink, find_kinks, refuse_kinks
+from attribound.networks.kinks import Kink, find_ending, find_kinks, refuse_kinks
 from attribound.networks.probe import probe_derivative, probe_determinism, probe_separation
 from attribound.networks.structured import Result, StructuredNetwork, Structures
 
@@ -67,6 +67,7 @@ class Classifier:
         self.memory_limit = int(memory_limit)
         self.structured = structured
         self.kinks: tuple[Kink, ...] = ()
+        self.ending = ""
         self._probed: set[object] = set()
         self._graph_bytes: dict[object, int] = {}
         self._structures = Structures(model, self.logits, self._by_autograd)
@@ -167,6 +168,7 @@ class Classifier:
             self._finite(self.logits(x[:2]))
             probe_determinism("model", self.logits, one)
         probe_separation("model", self.logits, one)
+        self.ending = find_ending(self.model, one)
         if smooth:
             self._check_smooth(one)
         self._probed.add(key)

@@ -81,6 +81,17 @@ KINKED = frozenset(
     }
 )
 
+#: Of these the ones whose value, or whose indices, jump. Not ``eq`` and ``ne``: those are guards.
+JUMPING = frozenset(
+    {
+        *("argmax", "argmin", "ceil", "floor", "floor_divide", "fmod", "frac", "ge", "gt"),
+        *("hardshrink", "heaviside", "kthvalue", "le", "lt", "median", "mode", "nanmedian"),
+        *("remainder", "round", "sgn", "sign", "sort", "topk", "trunc"),
+    }
+)
+#: What turns logits into probabilities.
+_ENDINGS = {"_softmax": "softmax", "_log_softmax": "log_softmax", "sigmoid": "sigmoid"}
+
 #: ``clamp(min=...)`` up to here is taken for a guard against division by zero, not a kink.
 GUARD = 1e-4
 
@@ -109,6 +120,13 @@ def find_kinks(model: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Kink, ...]
         stack.enter_context(torch.enable_grad())
         model(x.detach().requires_grad_().clone())
     return tuple(dict.fromkeys(watcher.kinks))
+
+
+def find_ending(model: Callable[[Tensor], Tensor], x: Tensor) -> str:
+    """Which of softmax, log_softmax and sigmoid made the output; empty if none did."""
+    with torch.no_grad(), _Endings() as watcher:
+        out: object = model(x.detach().clone())
+    return watcher.ends.get(out.data_ptr(), "") if isinstance(out, Tensor) else ""
 
 
 def refuse_kinks(kinks: tuple[Kink, ...]) -> None:
@@ -141,6 +159,26 @@ class _Watcher(TorchDispatchMode):
         if depends and _is_kinked(name, args, kwargs):
             self.kinks.append(Kink(name, self.path[-1]))
         return func(*args, **kwargs)
+
+
+class _Endings(TorchDispatchMode):
+    """Record where in memory results of the :data:`_ENDINGS` are; views of them are there, too."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped in torch
+        self.ends: dict[int, str] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if isinstance(out, Tensor):
+            name = func.overloadpacket.__name__.removesuffix("_")
+            if name in _ENDINGS:
+                self.ends[out.data_ptr()] = _ENDINGS[name]
+            elif not func.is_view:  # memory that is used anew, or worked on in place
+                self.ends.pop(out.data_ptr(), None)
+        return out
 
 
 def _is_kinked(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

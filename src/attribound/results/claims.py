@@ -161,6 +161,8 @@ class Status(enum.Flag):
     ON_KINK = enum.auto()
     JUMPS = enum.auto()
     STOPPED = enum.auto()
+    MAY_JUMP = enum.auto()
+    PROBABILITIES = enum.auto()
 
     def __str__(self) -> str:
         return "+".join(flag.label for flag in self.flags) or "converged"
@@ -210,4 +212,10 @@ _SENTENCES = {
     Status.STOPPED: "The certificate stopped at its limit of nodes or seconds, or with too many "
     "neurons to branch on: it holds, but is not the tightest; raise nodes or seconds, or use a "
     "smaller ball.",
+    Status.MAY_JUMP: "The attribution ranks, compares or rounds (topk, sort, >, sign): where that "
+    "changes its map jumps, and no derivative bounds a jump; bound the map without it, or use "
+    "method=attribound.Smoothed(), which needs no derivatives.",
+    Status.PROBABILITIES: "The network ends in softmax, log_softmax or sigmoid: what is explained "
+    "is a probability, whose gradient vanishes where the network is sure, and not a logit; leave "
+    "the last step out of the model.",
 }

@@ -188,8 +188,7 @@ def statuses(
     attribution: Attribution, solver: tuple[Status, ...], reservations: dict[Status, Tensor]
 ) -> tuple[Status, ...]:
     """The solver's status of each example, with the reservations that apply to it."""
-    common = Status.KINKED if attribution.kinked else Status.CONVERGED
-    result = [status | common for status in solver]
+    result = [status | attribution.reserved for status in solver]
     for flag, applies in reservations.items():
         for row in applies.nonzero().flatten().tolist():
             result[row] |= flag

@@ -131,7 +131,8 @@ class Smoothed(Method):
             turning = self.turning(example, to)
             shift = turning.largest_shift(**most)
             radii.append(shift * question.ball.epsilon / to.shift)
-            status.append(reservations(example, turning.moves(0.0)[0]))
+            start = turning.moves(0.0)[0]
+            status.append(reservations(question.attribution, example, start))
             source.append(turning.moves(min(shift, 1.0))[1] + to.remark)
         return MaxEpsilon(
             epsilon=torch.tensor(radii).to(question.x),

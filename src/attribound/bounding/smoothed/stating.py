@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from attribound.attributions import Attribution
 from attribound.basics.tensors import round_up
 from attribound.bounding.method import Question
 from attribound.bounding.smoothed.averaging import ExampleAverage
@@ -18,9 +19,9 @@ from attribound.results import Bracket, SmoothedBound, Status, averaged_title, c
 ALIKE = 0.7
 
 
-def reservations(example: ExampleAverage, degrees: float) -> Status:
-    """What is to be said against the bound of an example."""
-    status = Status.CONVERGED
+def reservations(attribution: Attribution, example: ExampleAverage, degrees: float) -> Status:
+    """What is to be said against the bound of an example; kinks are nothing to an average."""
+    status = attribution.reserved & ~Status.KINKED
     if degrees >= 180:
         status |= Status.ANGLE_UNBOUNDED
     if example.average.shown_length == 0:
@@ -67,7 +68,7 @@ def stated(
         attribution_norm=least,
         label=None,
         products=torch.tensor([example.draws], device=x.device),
-        status=(reservations(example, degrees),),
+        status=(reservations(question.attribution, example, degrees),),
         subject=averaged_title(question.attribution.subject),
         shown_degrees=up(turning.shown(to.shift)),
         map=torch.from_numpy(known.shown).to(x).view(1, *example.shape),
