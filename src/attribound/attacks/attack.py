@@ -14,6 +14,7 @@ from attribound.attacks.engine import Search
 from attribound.attacks.judging import furthest, judge_all
 from attribound.attacks.objectives import Problem
 from attribound.attributions import Attribution
+from attribound.attributions.base import check_attribution
 from attribound.balls import Ball, check_ball
 from attribound.basics.errors import InputError
 from attribound.networks.inputs import Target, check_inputs
@@ -126,6 +127,7 @@ class SearchAttack(Attack):
     ) -> list[Attacked]:
         x = check_inputs(x)
         check_ball(ball, x)
+        check_attribution(attribution)
         search = self.search
         seeds = range(self.seed, self.seed + times)
         labels = attribution.targets(x, target)

@@ -9,6 +9,7 @@ from attribound.attacks.engine import Keep, Search
 from attribound.attacks.measures import Distance
 from attribound.attacks.objectives import MapObjective
 from attribound.attacks.steps import InBall, Jump, LinearOptimum, Start, StepRule
+from attribound.basics.numbers import check_whole
 from attribound.values import NO_SETTING, register
 
 
@@ -35,6 +36,10 @@ class AttributionAscent(SearchAttack):
     keep: Keep = "best"
     seed: int = 0
     progress: bool = field(default=False, compare=False, metadata=NO_SETTING)
+
+    def __post_init__(self) -> None:
+        """Refuse starts that are none."""
+        check_whole("random_starts", self.random_starts, 0, "use e.g. random_starts=8")
 
     @property
     def search(self) -> Search:

@@ -14,6 +14,7 @@ from attribound.attacks.objectives import Evaluation, MapObjective, Objective, P
 from attribound.attacks.steps import Here, LinearOptimum, Start, StepRule
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
+from attribound.basics.numbers import check_whole
 from attribound.basics.tensors import norm
 
 Keep = Literal["last", "best", "best_label_kept"]
@@ -66,10 +67,7 @@ class Search:
 
     def __post_init__(self) -> None:
         """Refuse a search that does not move, or keeps what is not known."""
-        if self.steps < 0:
-            raise InputError(
-                "steps", expected="0 or more", got=repr(self.steps), remedy="use e.g. 20"
-            )
+        check_whole("steps", self.steps, 0, "use e.g. 20")
         if self.keep not in ("last", "best", "best_label_kept"):
             raise InputError(
                 "keep",

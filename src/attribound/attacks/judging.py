@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from attribound.attributions import Attribution
+from attribound.attributions.base import check_attribution
+from attribound.basics.errors import InputError
 from attribound.basics.tensors import angle_degrees, norm, per_example
-from attribound.networks.inputs import Target
+from attribound.networks.inputs import Target, check_inputs
 from attribound.results import Attacked
 
 
@@ -48,6 +50,15 @@ def judge(
     For networks attacked through a smooth copy: ``judge(ab.Saliency(original), x, found.delta)``
     scores on the original what was found on the copy.
     """
+    x = check_inputs(x)
+    if not isinstance(delta, Tensor) or delta.shape != x.shape:
+        raise InputError(
+            "delta",
+            expected=f"perturbations of shape {tuple(x.shape)}, as x",
+            got=f"shape {tuple(delta.shape)}" if isinstance(delta, Tensor) else repr(delta),
+            remedy="perturb every example of the batch: torch.zeros_like(x) for none",
+        )
+    check_attribution(attribution)
     return judge_all(attribution, x, [delta], attribution.targets(x, target), [evaluations])[0]
 
 

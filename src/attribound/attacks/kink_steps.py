@@ -10,6 +10,7 @@ from torch import Tensor
 from attribound.attacks.attack import Attack
 from attribound.attacks.judging import judge
 from attribound.attributions import Attribution
+from attribound.attributions.base import check_attribution
 from attribound.balls import Ball, check_ball
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import dot, norm, per_example
@@ -65,6 +66,7 @@ class KinkSteps(Attack):
         """Try the crossings in the order of their distance."""
         x = check_inputs(x)
         check_ball(ball, x)
+        check_attribution(attribution)
         labels = attribution.targets(x, target)
         if attribution.classifier is None:
             raise InputError(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +22,7 @@ from attribound.values import NO_SETTING, Value, class_of, to_text
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+Thing = TypeVar("Thing")
 Model = Classifier | Callable[[Tensor], Tensor]
 
 
@@ -181,6 +183,33 @@ class Attribution(Value, ABC):
     @abstractmethod
     def _linearize(self, x: Tensor, target: Tensor) -> Linearization:
         """g(x) and J(x)."""
+
+
+def check_attribution(thing: Thing) -> Thing:
+    """``thing``, refused if it is a network, which is no attribution."""
+    if isinstance(thing, (nn.Module, Classifier)):
+        raise InputError(
+            "attribution",
+            expected="an attribution of a network",
+            got=f"the network itself, {type(thing).__name__}",
+            remedy="say which: e.g. attribound.Saliency(model)",
+        )
+    return thing
+
+
+def check_baseline(name: str, value: object) -> float | Tensor:
+    """A baseline as a number or a tensor, refused unless it is numbers."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    with suppress(TypeError, ValueError, RuntimeError):  # of what holds no numbers
+        made = torch.as_tensor(None if isinstance(value, bool) else value)
+        return made if made.dim() else float(made)
+    raise InputError(
+        name,
+        expected="a number, or a tensor of the shape of one example",
+        got=repr(value),
+        remedy=f"use e.g. {name}=0.0, or torch.zeros_like(x[0])",
+    )
 
 
 @dataclass(frozen=True, eq=False)  # compared by settings, those of subclasses included

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attribound.attributions.autograd import AutogradAttribution
+from attribound.attributions.base import check_baseline
 from attribound.basics.errors import InputError
 from attribound.values import register
 
@@ -49,9 +50,7 @@ class ExpectedGradients(AutogradAttribution):
                 got=f"samples={samples!r}, sigma={sigma!r}",
                 remedy="use e.g. samples=20, sigma=0.0",
             )
-        base = self.baselines
-        number = isinstance(base, (int, float)) or (isinstance(base, Tensor) and base.dim() == 0)
-        object.__setattr__(self, "baselines", float(base) if number else torch.as_tensor(base))
+        object.__setattr__(self, "baselines", check_baseline("baselines", self.baselines))
 
     def draws(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Baselines and noise ``(samples, *features)``, places between ``(samples, 1, ...)``."""

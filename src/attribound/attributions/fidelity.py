@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attribound.attributions.base import Attribution
 from attribound.attributions.saliency import Saliency
+from attribound.basics.errors import InputError
 from attribound.basics.tensors import angle_degrees, norm, ratio
 from attribound.networks.classifier import Classifier
 from attribound.networks.inputs import check_inputs
@@ -40,6 +41,13 @@ def fidelity(
     labels = one.targets(x)
     with torch.no_grad():
         before, after = one.logits(x), other.logits(x)
+    if before.shape != after.shape:
+        raise InputError(
+            "smoothed",
+            expected=f"{before.shape[1]} classes, as the original",
+            got=str(after.shape[1]),
+            remedy="compare a network with its own copy",
+        )
     a, b = attribution(original)(x, labels), attribution(smoothed)(x, labels)
     return Fidelity(
         labels_agree=after.argmax(1) == labels,

@@ -11,6 +11,7 @@ from attribound.attributions.base import (
     Attribution,
     Linearization,
     ModelAttribution,
+    check_baseline,
     no_reservations,
 )
 from attribound.attributions.exact import ExactPaths, crossing_limit
@@ -59,10 +60,7 @@ class IntegratedGradients(ModelAttribution):
         super().__post_init__()
         if self._limit is None:
             rule(self.quadrature, self.steps)
-        base = self.baseline
-        number = isinstance(base, (int, float)) or (isinstance(base, Tensor) and base.dim() == 0)
-        plain = float(base) if number else torch.as_tensor(base)
-        object.__setattr__(self, "baseline", plain)
+        object.__setattr__(self, "baseline", check_baseline("baseline", self.baseline))
 
     @property
     def points(self) -> int:  # type: ignore[override]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -291,9 +292,8 @@ def check_order(p: float) -> float:
 
 def check_number(name: str, value: float) -> float:
     """``value`` as a float, refused unless it is a number."""
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            name, expected="a number", got=repr(value), remedy="one radius serves the whole batch"
-        ) from error
+    if not isinstance(value, (bool, str)):
+        with suppress(TypeError, ValueError):
+            return float(value)
+    remedy = "one radius serves the whole batch"
+    raise InputError(name, expected="a number", got=repr(value), remedy=remedy)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _PATH = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z0-9_]+)*")
+_LONGEST = 1000  # characters of what came
 _CLASS = re.compile(r"[A-Z]\w*")
 
 
@@ -18,6 +19,7 @@ class AttriboundError(ValueError):
     """Something given to attribound cannot be used; the message says what to do."""
 
     def __init__(self, subject: str, *, expected: str, got: str, remedy: str) -> None:
+        got = _one_line(got)
         super().__init__(printable(f"{subject}: expected {expected}, got {got}; {remedy}"))
         self._parts = (subject, expected, got, remedy)
 
@@ -68,6 +70,12 @@ class ProbeError(ModelError):
 
 class MemoryLimitError(AttriboundError):
     """The computation would need more memory than its limit allows."""
+
+
+def _one_line(got: str) -> str:
+    """What came, in one line: networks and tables print themselves in many."""
+    line = re.sub(r"\s*\n\s*", " ", got)
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
 
 
 def _rebuild(

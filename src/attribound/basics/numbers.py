@@ -18,6 +18,13 @@ def is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
+def check_whole(subject: str, value: object, least: int, remedy: str) -> None:
+    """Refuse what is not a whole number of ``least`` or more."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        expected = f"a whole number, {least} or more"
+        raise InputError(subject, expected=expected, got=repr(value), remedy=remedy)
+
+
 def check_count(subject: str, value: object, remedy: str) -> None:
     """Refuse what is not a whole number of 1 or more."""
     if not is_count(value):

@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from attribound.attributions import Attribution
+from attribound.attributions.base import check_attribution
 from attribound.balls import Ball, check_ball
 from attribound.basics.errors import InputError
 from attribound.bounding.method import Method, Question
 from attribound.networks.inputs import Target, check_inputs
 from attribound.results import Attacked, Bound, Bounds, Claim, claim_named, claims
+from attribound.results.attacked import check_attacked
 from attribound.values import from_spec
 
 #: An attribution, or a function that is one.
@@ -94,8 +96,9 @@ def bounds(
     """
     methods = tuple(method_of(each) for each in claims)
     check_methods(methods)
-    attribution = from_spec(attribution, Attribution)
+    attribution = from_spec(check_attribution(attribution), Attribution)
     x = check_inputs(x)
+    check_attacked(attacked)
     check_ball(ball, x)
     labels = attribution.targets(x, target)
     question = Question(

@@ -11,6 +11,7 @@ from attribound.basics.errors import InputError
 from attribound.basics.tables import columns, render
 from attribound.basics.tensors import ratio
 from attribound.results import ATTAINED, Attacked, Bound
+from attribound.results.attacked import check_attacked
 
 _ANGLE_TOLERANCE = 1e-4  # degrees, for rounding of the angle itself
 #: Units in the last place by which rounding may move a map; a test measures what networks need.
@@ -183,6 +184,14 @@ def validate(bound: Bound, *attacked: Attacked) -> Validation:
             expected="at least one attack's result",
             got="none",
             remedy="e.g. attribound.attacks.AttributionAscent()(attribution, x, ball)",
+        )
+    check_attacked(attacked)
+    if not isinstance(bound, Bound):
+        raise InputError(
+            "bound",
+            expected="a bound",
+            got=type(bound).__name__,
+            remedy="use e.g. attribound.bound(attribution, x, ball)",
         )
     trials = [trial for found in attacked for trial in (found.trials or (found,))]
     for trial in trials:

@@ -15,12 +15,12 @@ from attribound.basics.errors import InputError, ModelError
 from attribound.basics.tensors import dot
 from attribound.networks.fast_derivatives import FastDerivatives
 from attribound.networks.frozen import frozen
-from attribound.networks.inputs import Target, check_targets
+from attribound.networks.inputs import Target, check_targets, explained
 from attribound.networks.kinks import Kink, find_ending, find_kinks, refuse_kinks
+from attribound.networks.modes import check_ready
 from attribound.networks.probe import probe_derivative, probe_determinism, probe_separation
 from attribound.networks.structured import Result, StructuredNetwork, Structures
 
-_STOCHASTIC = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 GIB = 2**30
 Product = Callable[[Tensor], Tensor]
 
@@ -85,7 +85,7 @@ class Classifier:
     def logits(self, x: Tensor) -> Tensor:
         """Logits ``(batch, classes)``, with no graph to the parameters."""
         # Fused attention has no second derivative; the plain one does.
-        with frozen(self.model), sdpa_kernel(SDPBackend.MATH):
+        with frozen(self.model), sdpa_kernel(SDPBackend.MATH), explained(self.model, x):
             out = self.model(x.clone())  # a copy: the model may work in place
         if not isinstance(out, Tensor) or out.dim() != 2 or len(out) != len(x):
             got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
@@ -104,7 +104,7 @@ class Classifier:
 
     def targets(self, x: Tensor, target: Target = None) -> Tensor:
         """The label of each example: as given, else the predicted class."""
-        self._check_mode()
+        check_ready(self.model)
         with torch.no_grad():
             if target is None:
                 return self._finite(self.logits(x)).argmax(1)
@@ -159,7 +159,7 @@ class Classifier:
 
     def check(self, x: Tensor, *, smooth: bool) -> None:
         """Refuse a model that cannot be used on ``x``; ``smooth`` asks for second derivatives."""
-        self._check_mode()
+        check_ready(self.model)
         key = (x.shape[1:], x.dtype, x.device, smooth)
         if key in self._probed:
             return
@@ -188,18 +188,6 @@ class Classifier:
                 self._graph_bytes[key] = sum(held.values()) + one.nbytes
         return self._graph_bytes[key]
 
-    def _check_mode(self) -> None:
-        if not isinstance(self.model, nn.Module):
-            return
-        for name, module in self.model.named_modules():
-            if module.training and isinstance(module, _STOCHASTIC):
-                raise ModelError(
-                    "model",
-                    expected="eval mode",
-                    got=f"{type(module).__name__} {name!r} in train mode",
-                    remedy="call model.eval() first",
-                )
-
     def _finite(self, logits: Tensor) -> Tensor:
         if not torch.isfinite(logits).all():
             raise ModelError(
@@ -211,6 +199,13 @@ class Classifier:
         return logits
 
     def _check_smooth(self, one: Tensor) -> None:
+        if torch.finfo(one.dtype).bits < 32:
+            raise ModelError(
+                "model",
+                expected="float32 or float64, in which second derivatives have digits",
+                got=str(one.dtype),
+                remedy="use model.float() and x.float()",
+            )
         with sdpa_kernel(SDPBackend.MATH):
             kinks = find_kinks(self.model, one)
         if not self.allow_kinks:

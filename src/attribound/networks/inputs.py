@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from attribound.basics.errors import InputError
+import torch
+from torch import Tensor, nn
+
+from attribound.basics.errors import InputError, ModelError
 
 Target = Tensor | int | None
 
@@ -19,12 +22,22 @@ def check_inputs(x: object) -> Tensor:
             got=type(x).__name__,
             remedy="convert it, e.g. torch.as_tensor(x, dtype=torch.float32)",
         )
+    if x.layout is not torch.strided or x.is_meta:
+        raise InputError(
+            "x",
+            expected="a dense tensor with numbers in it",
+            got="one on the meta device" if x.is_meta else f"layout {x.layout}",
+            remedy="use x.to_dense(), or make it on the device of the model",
+        )
     if not x.is_floating_point():
+        pixels = x.dtype == torch.uint8
         raise InputError(
             "x",
             expected="floating point numbers",
             got=str(x.dtype),
-            remedy="use x.float() and scale it as the model expects",
+            remedy="use x.float() / 255, or as the model expects it"
+            if pixels
+            else "use x.float(); if these are token ids, explain the network of their embeddings",
         )
     if x.dim() < 2:
         raise InputError(
@@ -49,7 +62,42 @@ def check_inputs(x: object) -> Tensor:
             got=f"NaN or infinity in examples {bad[:10]}",
             remedy="clean or drop these examples",
         )
-    return x.detach()
+    # A clone outside of inference mode is a tensor that autograd may use.
+    return x.detach().clone() if x.is_inference() else x.detach()
+
+
+@contextmanager
+def explained(model: object, x: Tensor) -> Iterator[None]:
+    """Errors of a model that is run on ``x`` meanwhile, told as what is wrong with ``x`` or it."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except TypeError as error:
+        if "positional argument" not in str(error):
+            raise
+        raise ModelError(
+            "model",
+            expected="a forward that wants x alone",
+            got=str(error),
+            remedy="wrap it with what else it wants: lambda x: model(x, mask)",
+        ) from error
+    except RuntimeError as error:
+        weights = model.parameters() if isinstance(model, nn.Module) else ()
+        dtype = next((each.dtype for each in weights if each.is_floating_point()), x.dtype)
+        if dtype != x.dtype:
+            raise InputError(
+                "x",
+                expected=f"{dtype}, as the weights of the model",
+                got=str(x.dtype),
+                remedy=f"use x.to({dtype}), or convert the model",
+            ) from error
+        raise ModelError(
+            "model",
+            expected=f"one that runs on x of shape {tuple(x.shape)}",
+            got=str(error).splitlines()[0],
+            remedy="check the shape of x, (batch, *features), and what the model expects",
+        ) from error
 
 
 def check_targets(target: Tensor | int, x: Tensor, classes: int | None) -> Tensor:

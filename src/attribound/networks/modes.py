@@ -1,11 +1,17 @@
-"""Use a model in eval mode for a while."""
+"""Use a model in eval mode for a while; refuse one in a state that answers wrongly."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import nn
+from torch.jit._script import RecursiveScriptModule
+
+from attribound.basics.errors import InputError, ModelError
+
+_STOCHASTIC = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 
 
 @contextmanager
@@ -24,3 +30,38 @@ def eval_mode(model: object) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+
+
+def check_ready(model: object) -> None:
+    """Refuse a module that is in no state to be differentiated twice, or runs in one that isn't."""
+    if any(torch.is_autocast_enabled(device) for device in ("cpu", "cuda")):
+        raise InputError(
+            "torch.autocast",
+            expected="off: derivatives of half precision bound nothing",
+            got="on",
+            remedy="leave the autocast block",
+        )
+    if not isinstance(model, nn.Module):
+        return
+    for name, module in model.named_modules():
+        if module.training and isinstance(module, _STOCHASTIC):
+            raise ModelError(
+                "model",
+                expected="eval mode",
+                got=f"{type(module).__name__} {name!r} in train mode",
+                remedy="call model.eval() first",
+            )
+        if isinstance(module, RecursiveScriptModule) and not name:
+            raise ModelError(
+                "model",
+                expected="a module of Python",
+                got="a scripted one, into which nobody sees",
+                remedy="pass the module that was scripted",
+            )
+    if any(parameter.is_inference() for parameter in model.parameters()):
+        raise ModelError(
+            "model",
+            expected="weights that autograd may use",
+            got="weights made in torch.inference_mode()",
+            remedy="make or load the model outside of it",
+        )

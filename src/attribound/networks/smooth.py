@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from numbers import Real
 from typing import Any, TypeVar
 
 import torch
@@ -54,7 +55,9 @@ def smooth(
             got=type(model).__name__,
             remedy="smooth the module before scripting it, or wrap the function in a module",
         )
-    if not (isinstance(beta, (int, float)) and 0 < beta < math.inf):
+    given: object = beta  # maybe of NumPy, which is no float but as good
+    number = isinstance(given, Real) and not isinstance(given, bool)
+    if not (number and 0 < beta < math.inf):
         raise InputError(
             "beta",
             expected="a finite number above 0",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from attribound.basics.errors import InputError
 from attribound.basics.tables import columns, render
 from attribound.results.claims import ATTAINED, Claim
 from attribound.results.subject import YOURS
@@ -59,3 +61,15 @@ class Attacked:
         title = f"Attacked {self.subject}, {effort}, claim: {self.claim}"
         header = ["deviation", "cosine", "degrees", "label kept", "misclassified"]
         return render(title, header, rows)
+
+
+def check_attacked(attacked: Iterable[object]) -> None:
+    """Refuse what no attack gave."""
+    for each in attacked:
+        if not isinstance(each, Attacked):
+            raise InputError(
+                "attacked",
+                expected="results of attacks",
+                got=type(each).__name__,
+                remedy="use e.g. attribound.attacks.AttributionAscent()(attribution, x, ball)",
+            )

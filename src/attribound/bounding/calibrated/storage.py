@@ -49,6 +49,13 @@ def save(path: PathLike, alpha: float, scores: Scores, provenance: Provenance) -
             for group, own in scores.items()
         ],
     }
+    if not Path(path).parent.is_dir():
+        raise InputError(
+            f"calibration file {os.fspath(path)}",
+            expected="a folder to write it into",
+            got=f"no folder {Path(path).parent}",
+            remedy="make the folder first",
+        )
     write_whole(Path(path), f"{json.dumps(document, indent=1, allow_nan=False)}\n".encode())
 
 
@@ -58,6 +65,8 @@ def load(path: PathLike) -> tuple[float, Scores, Provenance]:
         document = read_json(Path(path))
     except InputError:
         raise
+    except OSError as error:
+        raise _refusal(path, error.strerror or str(error)) from error
     except ValueError as error:  # no JSON, or no text
         raise _refusal(path, f"no JSON: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:

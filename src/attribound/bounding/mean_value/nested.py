@@ -25,6 +25,7 @@ from attribound.attacks.objectives import Problem
 from attribound.attributions import Attribution
 from attribound.balls import Ball
 from attribound.basics.errors import InputError, KinkError, ModelError
+from attribound.basics.numbers import check_whole
 from attribound.bounding.first_order import FirstOrder, first_order
 from attribound.bounding.mean_value.secants import secants
 from attribound.bounding.mean_value.supremum import Climb
@@ -64,13 +65,8 @@ class MeanValue(Method):
     def __post_init__(self) -> None:
         """Refuse a search without shells or with negative effort."""
         for name, least in {"shells": 1, "rounds": 0, "restarts": 0}.items():
-            if getattr(self, name) < least:
-                raise InputError(
-                    name,
-                    expected=f"{least} or more",
-                    got=repr(getattr(self, name)),
-                    remedy="the defaults are 4 shells, 2 rounds, 0 restarts",
-                )
+            remedy = "the defaults are 4 shells, 2 rounds, 0 restarts"
+            check_whole(name, getattr(self, name), least, remedy)
 
     def bound(self, question: Question) -> Bound:
         """The bound over nested balls, not below the attacks that are known."""

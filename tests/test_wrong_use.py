@@ -1,0 +1,241 @@
+"""Wrong uses in one table: each gives one line with what was expected, what came, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import attribound as ab
+from attribound.attacks import PGD, AttributionAscent, KinkSteps, RandomPerturbation, judge
+
+BALL = ab.L2Ball(0.05)
+X = torch.rand(2, 7, generator=torch.Generator().manual_seed(0))
+
+
+def net(classes: int = 3) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(7, 8), nn.Softplus(5), nn.Linear(8, classes)).eval()
+
+
+class Masked(nn.Module):
+    """Wants more than the input."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x * mask
+
+
+class Tokens(nn.Module):
+    """Of token ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(10, 4), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.embedding(x).mean(1))
+
+
+def bound(model: object, x: Tensor = X, **asked: object) -> object:
+    return ab.bound(ab.Saliency(model), x, BALL, **asked)
+
+
+def in_inference_mode() -> object:
+    with torch.inference_mode():
+        made = net()
+    return bound(made)
+
+
+def autocast(use: Callable[[], object]) -> object:
+    with torch.autocast("cpu"):
+        return use()
+
+
+def attacked() -> ab.Attacked:
+    return RandomPerturbation()(ab.Saliency(net()), X, BALL)
+
+
+FLOAT = r"x: expected torch.float32, as the weights of the model, got torch.{}; use x.to"
+RUNS = r"model: expected one that runs on x of shape \(2, 6\), got .*; check the shape of x"
+NETWORK = "attribution: expected an attribution of a network, got the network itself, Seq.*Saliency"
+AUTOCAST = "torch.autocast: expected off.*, got on; leave"
+ATTACKED = "attacked: expected results of attacks, got {}; use e.g."
+BASELINE = "{}: expected a number, or a tensor of .*, got {}; use e.g. {}=0.0"
+DENSE = "x: expected a dense tensor with numbers in it, got {}; use"
+DELTA = r"delta: expected perturbations of shape \(2, 7\), as x, got {}; perturb every example"
+
+WRONG: dict[str, tuple[Callable[[], object], str]] = {
+    "x in double": (lambda: bound(net(), X.double()), FLOAT.format("float64")),
+    "x in double, called": (lambda: ab.Saliency(net())(X.double()), FLOAT.format("float64")),
+    "x in double, attacked": (
+        lambda: AttributionAscent()(ab.Saliency(net()), X.double(), BALL),
+        FLOAT.format("float64"),
+    ),
+    "x in double, certified": (
+        lambda: bound(net(), X.double(), claim="certified"),
+        FLOAT.format("float64"),
+    ),
+    "x in half": (lambda: bound(net(), X.half()), FLOAT.format("float16")),
+    "x in brain half": (lambda: bound(net(), X.bfloat16()), FLOAT.format("bfloat16")),
+    "other features": (lambda: bound(net(), X[:, :6]), RUNS),
+    "other features, called": (lambda: ab.Saliency(net())(X[:, :6]), RUNS),
+    "other features, attacked": (lambda: PGD()(ab.Saliency(net()), X[:, :6], BALL), RUNS),
+    "other features, certified": (lambda: bound(net(), X[:, :6], claim="certified"), RUNS),
+    "sparse": (lambda: bound(net(), X.to_sparse()), DENSE.format("layout torch.sparse_coo")),
+    "meta": (lambda: bound(net(), X.to("meta")), DENSE.format("one on the meta device")),
+    "model of inference mode": (
+        in_inference_mode,
+        r"model: expected weights that autograd may use, got .*inference_mode\(\); make or load",
+    ),
+    "scripted": (
+        lambda: bound(torch.jit.script(net())),
+        "model: expected a module of Python, got a scripted one.*; pass the module",
+    ),
+    "autocast": (lambda: autocast(lambda: bound(net())), AUTOCAST),
+    "autocast, attacked": (lambda: autocast(attacked), AUTOCAST),
+    "a network, bounded": (lambda: ab.bound(net(), X, BALL), NETWORK),
+    "a network, attacked": (lambda: PGD()(net(), X, BALL), NETWORK),
+    "a network, attacked at random": (lambda: RandomPerturbation()(net(), X, BALL), NETWORK),
+    "a network, attacked by steps": (lambda: KinkSteps()(net(), X, BALL), NETWORK),
+    "a network, judged": (lambda: judge(net(), X, X), NETWORK),
+    "a classifier, bounded": (
+        lambda: ab.bound(ab.Classifier(net()), X, BALL),
+        "attribution: expected an attribution of a network, got the network itself, Classifier",
+    ),
+    "a network, validated": (
+        lambda: ab.validate(net(), attacked()),
+        r"bound: expected a bound, got Sequential; use e.g. attribound.bound\(",
+    ),
+    "no baseline": (
+        lambda: ab.IntegratedGradients(net(), baseline=None),
+        BASELINE.format("baseline", "None", "baseline"),
+    ),
+    "a text as baseline": (
+        lambda: ab.IntegratedGradients(net(), baseline="black"),
+        BASELINE.format("baseline", "'black'", "baseline"),
+    ),
+    "no baselines": (
+        lambda: ab.ExpectedGradients(net(), baselines=None),
+        BASELINE.format("baselines", "None", "baselines"),
+    ),
+    "shells that are not whole": (
+        lambda: ab.MeanValue(shells=1.5),
+        "shells: expected a whole number, 1 or more, got 1.5; the defaults",
+    ),
+    "steps that are not whole": (
+        lambda: AttributionAscent(steps=1.5)(ab.Saliency(net()), X, BALL),
+        "steps: expected a whole number, 0 or more, got 1.5; use e.g. 20",
+    ),
+    "numbers as attacked": (
+        lambda: bound(net(), claim="mean_value", attacked=[1]),
+        ATTACKED.format("int"),
+    ),
+    "a list, validated": (
+        lambda: ab.validate(bound(net()), [attacked()]),
+        ATTACKED.format("list"),
+    ),
+    "starts below zero": (
+        lambda: AttributionAscent(random_starts=-1),
+        "random_starts: expected a whole number, 0 or more, got -1; use e.g.",
+    ),
+    "a truth as radius": (
+        lambda: ab.L2Ball(True),
+        "epsilon: expected a number, got True; one radius serves",
+    ),
+    "other features, judged": (
+        lambda: judge(ab.Saliency(net()), X, X[:, :6]),
+        DELTA.format(r"shape \(2, 6\)"),
+    ),
+    "another batch, judged": (
+        lambda: judge(ab.Saliency(net()), X, torch.zeros(3, 7)),
+        DELTA.format(r"shape \(3, 7\)"),
+    ),
+    "a number, judged": (lambda: judge(ab.Saliency(net()), X, 0.1), DELTA.format("0.1")),
+    "other features, compared": (lambda: ab.fidelity(net(), net(), X[:, :6]), RUNS),
+    "other classes, compared": (
+        lambda: ab.fidelity(net(), net(4), X),
+        "smoothed: expected 3 classes, as the original, got 4; compare a network with its own",
+    ),
+    "no such calibration": (
+        lambda: ab.Calibration.load(Path("nowhere") / "calibration.json"),
+        "calibration file nowhere.*: expected a file written by .*, got No such file.*; check",
+    ),
+    "a model in half": (
+        lambda: bound(net().bfloat16(), X.bfloat16()),
+        "model: expected float32 or float64.*, got torch.bfloat16; use model.float",
+    ),
+    "token ids": (
+        lambda: bound(Tokens(), torch.randint(0, 10, (2, 5))),
+        "x: expected floating point numbers, got torch.int64; .*token ids, explain the network of",
+    ),
+    "token ids as floats": (
+        lambda: bound(Tokens(), torch.randint(0, 10, (2, 5)).float()),
+        "model: expected one that runs on x of shape .*indices.*; check the shape of x",
+    ),
+    "bytes": (
+        lambda: bound(net(), torch.zeros(2, 7, dtype=torch.uint8)),
+        r"x: expected floating point numbers, got torch.uint8; use x.float\(\) / 255",
+    ),
+    "a text as beta": (
+        lambda: ab.smooth(net(), "20"),
+        "beta: expected a finite number above 0, got '20'; use",
+    ),
+    "a truth as beta": (
+        lambda: ab.smooth(net(), True),
+        "beta: expected a finite number above 0, got True; use",
+    ),
+    "a second argument": (
+        lambda: bound(Masked()),
+        r"model: expected a forward that wants x alone, got .*'mask'; .*lambda x: model\(x, mask\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("use", WRONG)
+@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")  # of torch.jit
+def test_one_line_with_a_remedy(use: str) -> None:
+    make, said = WRONG[use]
+    with pytest.raises(ab.AttriboundError, match=said) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_calibration_is_not_written_into_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    made = ab.calibrate(ab.Saliency(net()), torch.rand(20, 7), BALL)
+    with pytest.raises(ab.InputError, match=r"calibration file .*: expected a folder.*; make the"):
+        made.save(tmp_path / "nowhere" / "calibration.json")
+
+
+@pytest.mark.parametrize("beta", [np.float32(20), np.float64(20), np.int64(20)], ids=repr)
+def test_numbers_of_numpy_are_numbers(beta: object) -> None:
+    copy = ab.smooth(nn.Sequential(nn.Linear(7, 3), nn.ReLU()), beta)
+    assert copy[1].beta == 20
+
+
+def test_tensors_of_inference_mode_are_tensors() -> None:
+    with torch.inference_mode():
+        x = X.clone()
+    torch.testing.assert_close(bound(net(), x).euclidean, bound(net()).euclidean)
+
+
+def test_errors_of_a_model_keep_what_it_said() -> None:
+    def broken(x: Tensor) -> Tensor:
+        raise RuntimeError(f"first of {len(x)}\nsecond")
+
+    with pytest.raises(ab.ModelError, match="got first of 2; check") as caught:
+        bound(broken)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    with pytest.raises(torch.OutOfMemoryError):
+        bound(out_of_memory)
+    with pytest.raises(TypeError, match="unsupported"):
+        bound(lambda x: x + "text")
+
+
+def out_of_memory(x: Tensor) -> Tensor:
+    raise torch.OutOfMemoryError
