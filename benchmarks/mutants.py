@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -147,6 +148,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--set", action="append", default=[], help="ROOM=MUTANTS, at most so many")
     parser.add_argument("--again", action="store_true", help="try those that survived once more")
+    parser.add_argument("--only", default="", help="those whose module and change match this")
     parser.add_argument("--report", action="store_true", help="run nothing")
     options = parser.parse_args()
     limits = dict.fromkeys(ROOMS, 10**9)
@@ -157,16 +159,16 @@ def main() -> None:
         for name in ("torch", "torch.fx", "scipy.stats", "pytest", "pyarrow", "rich"):
             __import__(name)
         for room, limit in limits.items():
-            _run_room(room, limit, options.again)
+            _run_room(room, limit, options)
     print(table())
 
 
-def _run_room(room: str, limit: int, again: bool) -> None:
-    every = mutants(room)
+def _run_room(room: str, limit: int, options: argparse.Namespace) -> None:
+    every = [each for each in mutants(room) if re.search(options.only, each.title)]
     order = random.Random(0).sample(every, len(every))  # the same for all limits
     rows = stored()
-    wanted = [each for each in order[:limit] if again or each.key not in rows]
-    if again:
+    wanted = [each for each in order[:limit] if each.key not in rows]
+    if options.again:
         wanted = [each for each in every if rows.get(each.key, {}).get("outcome") == SURVIVED]
     if not wanted:
         return
@@ -180,9 +182,7 @@ def _run_room(room: str, limit: int, again: bool) -> None:
         row = {name: getattr(each, name) for name in _COLUMNS[:7]}
         rows = stored() | {each.key: {**row, "outcome": outcome, "seconds": seconds}}
         store(rows)
-        where = f"{each.module.removeprefix('attribound.')}:{each.line}"
-        took = time.perf_counter() - begun
-        print(f"{outcome:9} {took:5.0f} s  {where}  {each.before}  ->  {each.after}", flush=True)
+        print(f"{outcome:9} {time.perf_counter() - begun:5.0f} s  {each.title}", flush=True)
 
 
 def table() -> str:

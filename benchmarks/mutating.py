@@ -121,6 +121,12 @@ class Mutant:
     code: Any
 
     @property
+    def title(self) -> str:
+        """What it is called in logs."""
+        where = f"{self.module.removeprefix('attribound.')}:{self.line}"
+        return f"{where}  {self.before}  ->  {self.after}"
+
+    @property
     def key(self) -> str:
         """Its name in the table: other code around it leaves that as it is."""
         text = f"{self.module}|{self.kind}|{self.before}|{self.after}|{self.number}"
