@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 import attribound as ab
 import cases
@@ -22,6 +25,8 @@ from attribound.attacks import (
     TopK,
 )
 from attribound.attacks.engine import Search
+from attribound.attacks.objectives import Evaluation, Objective, Problem
+from attribound.attacks.steps import Beginning, Here, Start, StepRule
 
 ATTACKS = [
     PGD(steps=3),
@@ -82,6 +87,81 @@ def test_in_float32_nothing_is_outside_after_rounding(attack, p, epsilon, limite
     ball = ab.LpBall(epsilon, p, *limits, scale=scale)
     found = attack(ab.Saliency(model), x, ball)
     laws.inside_exactly(found.delta, x, ball)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        RandomPerturbation(),
+        AttributionAscent(steps=2),
+        AttributionAscent(steps=2, keep="best_label_kept"),
+        IFIA(TopK(3), steps=3),
+    ],
+    ids=lambda attack: type(attack).__name__,
+)
+def test_the_label_that_is_kept_is_the_prediction_not_the_target(attack) -> None:
+    """In a ball so small that no prediction changes, of a class that nobody predicts."""
+    model, x = cases.tabular()
+    prediction = model(x).argmax(1)
+    target = (prediction + 1) % 3
+    found = attack(ab.Saliency(model), x, ab.L2Ball(1e-4), target)
+    assert torch.equal(model(x + found.delta).argmax(1), prediction)
+    assert found.label_kept.all()
+    assert found.misclassified.all()
+    assert (found.delta.abs().amax(1) > 0).all()  # or it found no iterate with the label
+    own = attack(ab.Saliency(model), x, ab.L2Ball(1e-4), prediction)
+    assert own.label_kept.all()
+    assert not own.misclassified.any()
+
+
+@dataclass(frozen=True)
+class Tied(Objective):
+    """As good everywhere by its measure; its score prefers the second feature."""
+
+    def cost(self, problem: Problem) -> int:
+        return 0
+
+    def examples_at_once(self, problem: Problem) -> int:
+        return 100
+
+    def evaluate(self, problem: Problem, points: Tensor, *, slope: bool) -> Evaluation:
+        rises = torch.zeros_like(points)
+        rises[:, 1] = 1.0
+        score = points[:, 1]
+        return Evaluation(score, rises if slope else None, torch.zeros_like(score))
+
+
+@dataclass(frozen=True)
+class Away(StepRule):
+    """First up by a half, then down, below the start."""
+
+    def move(self, ball, here: Here, steps: int) -> Tensor:
+        up = here.delta[:, 1:2] <= 0
+        return torch.where(up, here.delta + 0.5 * here.slope, here.delta - 0.75 * here.slope)
+
+
+def test_of_iterates_that_are_as_good_the_one_with_the_larger_score_is_kept() -> None:
+    """Neither the first nor the last: and of two starts the one whose best has the larger."""
+    model, x = cases.tabular()
+    problem = Problem(ab.Saliency(model), x, model(x).argmax(1), x)
+    ball = ab.L2Ball(2.0)
+    both = (AtInput(), At(0.2))
+    for starts, best in (((AtInput(),), 0.5), ((At(-0.2),), 0.3), (both, 0.5), (both[::-1], 0.5)):
+        search = Search(Tied(), Away(), starts, "best", 3)
+        found = search.run(problem, ball, 0, progress=False).delta
+        torch.testing.assert_close(found[:, 1], torch.full_like(x[:, 1], best))
+
+
+@dataclass(frozen=True)
+class At(Start):
+    """One point."""
+
+    place: float
+
+    def begin(self, problem: Problem, ball, seed: int) -> Beginning:
+        start = torch.zeros_like(problem.x)
+        start[:, 1] = self.place
+        return Beginning([start])
 
 
 def test_the_clean_input_is_returned_where_nothing_else_keeps_the_label() -> None:

@@ -10,6 +10,7 @@ import attribound as ab
 import cases
 import laws
 from attribound.operators import DenseOperator, LinearOperator
+from attribound.spectral import NormSolver
 
 TIGHT = ab.SpectralSolver(tolerance=1e-9)
 
@@ -162,3 +163,17 @@ def test_rank_one_and_identity(dtype) -> None:
 def test_refuses_senseless_settings(settings, name) -> None:
     with pytest.raises(ab.InputError, match=f"{name}: expected"):
         ab.SpectralSolver(**settings)
+
+
+@pytest.mark.parametrize("solve", [ab.SpectralSolver(), NormSolver(), NormSolver(dense_below=0)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_upper_values_leave_room_for_the_rounding_of_products(solve, dtype: torch.dtype) -> None:
+    """Of a number, whose norm is known exactly, by tens of units in the last place."""
+    sizes = torch.tensor([3.7e-5, 1 / 3, 1.0, 0.1, 8.9e3], dtype=dtype)
+    for sign in (1, -1):
+        operator = DenseOperator((sign * sizes).view(-1, 1, 1))
+        found = solve(operator)
+        room = (found.value.upper.double() - sizes) / (torch.finfo(dtype).eps * sizes)
+        assert found.value.upper.dtype == dtype
+        assert ((room > 32) & (room < 200)).all()
+        assert (found.value.lower <= found.value.upper).all()
