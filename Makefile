@@ -9,7 +9,7 @@ FASHION := /usr/share/datasets/fashion-mnist
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format lint types layers bench peers bench-audits bench-bounds bench-exact bench-network bench-reasons bench-scaling bench-top5 fuzz zoo paper docs site dist clean data
+.PHONY: help demo test test-slow check format lint types layers bench peers bench-audits bench-bounds bench-exact bench-network bench-reasons bench-scaling bench-top5 fuzz mutants zoo paper docs site dist clean data
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,10 @@ bench-audits: $(VENV)/.dev data ## whole audits, an earlier commit against this 
 # A minute or two.
 fuzz: $(VENV)/.dev ## hostile files: each refused in one line, within 5 seconds and 500 MB
 	$(BIN)/python -u benchmarks/fuzz.py | tee benchmarks/fuzz.txt
+
+# Days for all mutants; killed, it goes on where it was. MUTANTS='--set spectral=50 --set store=20' for some.
+mutants: $(VENV)/.dev data ## small faults in what proves things: does a test see each?
+	OMP_NUM_THREADS=1 $(BIN)/python -u benchmarks/mutants.py $(MUTANTS)
 
 # Hours for everything; killed, it goes on where it was. BOUNDS='--set tests=25 --set calibrations=25' for less.
 bench-bounds: $(VENV)/.dev data ## every claim against attacks; goes on where it was stopped
