@@ -112,6 +112,8 @@ def _tested(mutant: Mutant | None, room: str) -> None:
         )
         for stream in (1, 2):
             os.dup2(out, stream)
+        for name in [name for name in sys.modules if name.startswith("attribound")]:
+            del sys.modules[name]  # of whoever called, unchanged
         if mutant is not None:
             sys.meta_path.insert(0, Loader(mutant))
         os.chdir(ROOT)

@@ -9,6 +9,7 @@ import importlib.abc
 import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,15 @@ class Mutant:
     kind: str
     before: str
     after: str
-    code: Any
+    source: str
+    ordinal: int
+
+    def changed(self) -> ast.Module:
+        """The module with this one change."""
+        tree = ast.parse(self.source)
+        owner, field, node, place, _, other = next(islice(_changes(tree), self.ordinal, None))
+        _put(owner, field, place, ast.copy_location(other, node))
+        return ast.fix_missing_locations(tree)
 
     @property
     def title(self) -> str:
@@ -135,21 +144,23 @@ class Mutant:
 
 def of_source(room: str, module: str, source: str) -> list[Mutant]:
     """All of one module."""
-    tree = ast.parse(source)
     found: list[Mutant] = []
     seen: dict[tuple[str, str, str], int] = {}
-    for owner, field, node, place in expressions(tree):
-        changes = [*ways(node)]
-        if field == "test" and isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
-            changes.append(("negated", ast.UnaryOp(ast.Not(), node)))
-        for kind, other in changes:
-            before, after = ast.unparse(node), ast.unparse(other)
-            number = seen[kind, before, after] = seen.get((kind, before, after), -1) + 1
-            _put(owner, field, place, ast.copy_location(other, node))
-            code = ast.fix_missing_locations(copy.deepcopy(tree))
-            _put(owner, field, place, node)
-            found.append(Mutant(room, module, number, node.lineno, kind, before, after, code))
+    for ordinal, (_, _, node, _, kind, other) in enumerate(_changes(ast.parse(source))):
+        before, after = ast.unparse(node), ast.unparse(other)
+        number = seen[kind, before, after] = seen.get((kind, before, after), -1) + 1
+        where = (number, node.lineno, kind, before, after)
+        found.append(Mutant(room, module, *where, source, ordinal))
     return found
+
+
+def _changes(tree: ast.AST) -> Iterator[tuple[ast.AST, str, Any, int | None, str, Any]]:
+    """Every change of every expression, where it is made."""
+    for owner, field, node, place in expressions(tree):
+        for kind, other in ways(node):
+            yield owner, field, node, place, kind, other
+        if field == "test" and isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
+            yield owner, field, node, place, "negated", ast.UnaryOp(ast.Not(), node)
 
 
 def _put(owner: ast.AST, field: str, place: int | None, node: Any) -> None:
@@ -174,4 +185,4 @@ class Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: Any) -> None:
         """Run the changed code."""
-        exec(compile(self.mutant.code, module.__spec__.origin, "exec"), module.__dict__)
+        exec(compile(self.mutant.changed(), module.__spec__.origin, "exec"), module.__dict__)

@@ -1,6 +1,7 @@
 """Small parts.
 
-Also: Certificates of ReLU networks in the benchmark: rows, resuming, report.
+Also: Certificates of ReLU networks in the benchmark: rows, resuming, report. Mutants: what is
+changed, one child for each, the table.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from torch import nn
 
 import attribound as ab
 import fashion
+import mutants
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.relu.region import regions
+from mutating import of_source
 from relu import certificates
 from relu.certified_report import certificates_report
 from relu.intervals import interval_bound
@@ -175,3 +178,66 @@ def test_intervals_hold_on_samples() -> None:
 def test_the_stored_report_is_that_of_the_stored_rows() -> None:
     text = (certificates.RESULTS.parent / "certificates.txt").read_text()
     assert text == certificates_report(certificates.stored().rows) + "\n"
+
+
+SOURCE = '''
+LIMIT = 3
+def area(a: float = 2.0, b=None) -> float:
+    """Of 2 sides."""
+    if a < 0 or not b:
+        raise ValueError("a below 0")
+    return max(up(a * b), LIMIT)
+'''
+
+
+def test_every_expression_that_computes_is_changed_and_no_other() -> None:
+    found = of_source("store", "attribound.area", SOURCE)
+    changes = {(each.before, each.after) for each in found}
+    assert changes == {
+        ("a < 0 or not b", "a < 0 and (not b)"),
+        ("a < 0", "a <= 0"),
+        ("a < 0", "a >= 0"),
+        ("0", "1"),
+        ("not b", "b"),
+        ("max(up(a * b), LIMIT)", "min(up(a * b), LIMIT)"),
+        ("up(a * b)", "a * b"),
+        ("a * b", "a / b"),
+        ("2.0", "4.0"),
+    }
+    assert len({each.key for each in found}) == len(found)
+
+
+def test_the_table_goes_on_where_it_was(tmp_path, monkeypatch) -> None:
+    """What is known to be equivalent does not count."""
+    monkeypatch.setattr(mutants, "RESULTS", tmp_path / "mutants.parquet")
+    monkeypatch.setattr(mutants, "run", lambda mutant, room: (outcome(mutant), 1.0))
+    monkeypatch.setattr("sys.argv", ["mutants.py", "--set", "store=6"])
+    tried: list[str] = []
+
+    def outcome(mutant) -> str:
+        if mutant is None:
+            return mutants.SURVIVED
+        tried.append(mutant.key)
+        return mutants.KILLED if len(tried) % 3 else mutants.SURVIVED
+
+    mutants.main()
+    assert len({*tried}) == len(tried) == 6
+    mutants.main()
+    assert len(tried) == 6
+    left = [row for row in mutants.stored().values() if row["outcome"] == mutants.SURVIVED]
+    assert "66.7%" in mutants.table()
+    monkeypatch.setattr(mutants, "REASONS", {("", left[0]["before"], ""): "the same"})
+    assert "80.0%" in mutants.table()
+    assert "the same" in mutants.table()
+
+
+def test_a_fault_fails_the_tests_of_its_room(monkeypatch) -> None:
+    room = mutants.Room(("basics/rounding.py",), ("bounding/test_cosine.py",))
+    monkeypatch.setattr(mutants, "ROOMS", {"small": room})
+    own = mutants.of_source("small", "attribound.bounding.cosine", COSINE.read_text())
+    wrong = next(each for each in own if each.before == "sine ** 2")
+    assert mutants.run(wrong, "small")[0] == mutants.KILLED
+    assert mutants.run(None, "small")[0] == mutants.SURVIVED
+
+
+COSINE = mutants.ROOT / "src" / "attribound" / "bounding" / "cosine.py"
