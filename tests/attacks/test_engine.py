@@ -219,7 +219,7 @@ def test_searching_networks_with_kinks_needs_no_jacobian_for_predictions_only() 
 
 
 def test_refuses_senseless_searches() -> None:
-    with pytest.raises(ab.InputError, match="steps: expected 0 or more"):
+    with pytest.raises(ab.InputError, match="steps: expected a whole number, 0 or more"):
         PGD(steps=-1)(*cases.quadratic([1.0]), ab.L2Ball(1))
     with pytest.raises(ab.InputError, match="keep: expected 'last', 'best' or 'best_label_kept'"):
         Search(Angle(), Ascend(), (AtInput(),), "first", 3)

@@ -71,8 +71,6 @@ def explained(model: object, x: Tensor) -> Iterator[None]:
     """Errors of a model that is run on ``x`` meanwhile, told as what is wrong with ``x`` or it."""
     try:
         yield
-    except torch.OutOfMemoryError:
-        raise
     except TypeError as error:
         if "positional argument" not in str(error):
             raise
@@ -83,6 +81,8 @@ def explained(model: object, x: Tensor) -> Iterator[None]:
             remedy="wrap it with what else it wants: lambda x: model(x, mask)",
         ) from error
     except RuntimeError as error:
+        if type(error) not in (RuntimeError, NotImplementedError):
+            raise  # out of memory, or one of the model's own
         weights = model.parameters() if isinstance(model, nn.Module) else ()
         dtype = next((each.dtype for each in weights if each.is_floating_point()), x.dtype)
         if dtype != x.dtype:

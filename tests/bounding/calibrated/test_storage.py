@@ -136,7 +136,7 @@ def without(key):
             edited("base", "kind", value="true"),
             r"Method: expected one of .*first_order.*got 'true'",
         ),
-        (edited("base", "shells", value=0), "shells: expected 1 or more, got 0"),
+        (edited("base", "shells", value=0), "shells: expected a whole number, 1 or more, got 0"),
         (edited("base", "shell", value=1), "shell: expected only settings of mean_value: shells"),
         (edited("ball", "kind", value="cube"), "Ball: expected one of l2, linf, lp"),
         (edited("ball", "epsilon", value=None), "epsilon: expected a valid number, got None"),
@@ -186,5 +186,7 @@ def test_a_file_cut_off_is_refused(tmp_path) -> None:
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"none\.json"):
+    with pytest.raises(
+        ab.InputError, match=r"none\.json: .*, got No such file.*; check"
+    ):
         Calibration.load(tmp_path / "none.json")
