@@ -186,7 +186,5 @@ def test_a_file_cut_off_is_refused(tmp_path) -> None:
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path) -> None:
-    with pytest.raises(
-        ab.InputError, match=r"none\.json: .*, got No such file.*; check"
-    ):
+    with pytest.raises(ab.InputError, match=r"none\.json: .*, got No such file.*; check"):
         Calibration.load(tmp_path / "none.json")
