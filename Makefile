@@ -115,7 +115,7 @@ paper: $(VENV)/.dev data ## the paper's tables, figures and claims, from audits 
 
 docs: $(VENV)/.dev ## put the output of example and demo, claims and measurements into README and docs
 	$(BIN)/python docs/render.py
-	$(BIN)/python docs/screenshot.py runs/demo/report.html docs/images/report.png
+	$(BIN)/python docs/screenshot.py runs/demo/report.html docs/images/report.png docs/images/views.png
 
 # Beside what make test installs, so that tests need none of it.
 site: $(VENV)/.demo ## the documentation as a folder that opens without a server: build/site/index.html

@@ -1,4 +1,7 @@
-"""A picture of a report, taken in headless Chromium: ``screenshot.py PAGE PICTURE``."""
+"""Pictures of a report, taken in headless Chromium: ``screenshot.py PAGE PICTURE [VIEWS]``.
+
+PICTURE is the page on a desktop; VIEWS what it is on a phone, in the dark, and printed.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +10,78 @@ import sys
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 CHROMIUM = "/usr/bin/chromium"
 WIDTH, SHOWN = 1240, 1640
+PHONE, PAPER, HEIGHT = 390, 760, 1500  # widths in pixels; what is shown of the views
 COLOURS = 256  # a palette keeps the file small
 
 
-def main(page: Path, picture: Path) -> None:
-    """Answers, table and samples on the left; slider, plots and the auditor's part on the right."""
+def main(page: Path, picture: Path, views: Path | None = None) -> None:
+    """Take them."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": WIDTH, "height": 1000}, color_scheme="light")
-        tab.goto(page.resolve().as_uri())
-        tab.wait_for_selector("#angles .main-svg")
-        tab.wait_for_timeout(500)  # plotly moves labels once more
-        tops = {name: _top(tab, name) for name in ("radius", "gallery", "auditor")}
-        whole = Image.open(io.BytesIO(tab.screenshot(full_page=True))).convert("RGB")
+        _save(_desktop(_opened(browser, page, WIDTH)), picture)
+        if views is not None:
+            _save(_views(browser, page), views)
         browser.close()
+
+
+def _opened(browser: Browser, page: Path, width: int, scheme: str = "light") -> Page:
+    tab = browser.new_page(viewport={"width": width, "height": 1000}, color_scheme=scheme)
+    tab.goto(page.resolve().as_uri())
+    tab.wait_for_selector("#angles .main-svg")
+    tab.wait_for_timeout(500)  # plotly moves labels once more
+    return tab
+
+
+def _desktop(tab: Page) -> Image.Image:
+    """Answers, table and samples on the left; slider, plots and the auditor's part on the right."""
+    tops = {name: _top(tab, name) for name in ("radius", "gallery", "auditor")}
+    whole = _shot(tab)
     left = [(0, tops["radius"]), (tops["gallery"], tops["auditor"])]
     right = [(tops["radius"], tops["gallery"]), (tops["auditor"], whole.height)]
     columns = [_stacked(whole, parts) for parts in (left, right)]
-    height = min(column.height for column in columns)
-    both = Image.new("RGB", (2 * WIDTH, height), "white")
-    for number, column in enumerate(columns):
-        both.paste(column, (number * WIDTH, 0))
-    small = both.resize((SHOWN, height * SHOWN // both.width), Image.Resampling.LANCZOS)
-    picture.parent.mkdir(parents=True, exist_ok=True)
+    return _beside(columns, min(column.height for column in columns))
+
+
+def _views(browser: Browser, page: Path) -> Image.Image:
+    """The beginning on a phone, the samples in the dark, the auditor's part on paper."""
+    first = _shot(_opened(browser, page, PHONE)).crop((0, 0, PHONE, HEIGHT))
+    dark = _opened(browser, page, PHONE, "dark")
+    names = ("reasons", "gallery")
+    section = next(name for name in names if dark.locator(f"#{name}").count())
+    top = _top(dark, section)
+    second = _shot(dark).crop((0, top, PHONE, top + HEIGHT))
+    paper = _opened(browser, page, PAPER)
+    paper.evaluate("document.body.classList.add('alone')")
+    paper.emulate_media(media="print")
+    paper.evaluate("dispatchEvent(new Event('beforeprint'))")
+    third = _shot(paper)
+    return _beside([first, second, third], HEIGHT)
+
+
+def _shot(tab: Page) -> Image.Image:
+    return Image.open(io.BytesIO(tab.screenshot(full_page=True))).convert("RGB")
+
+
+def _beside(columns: list[Image.Image], height: int) -> Image.Image:
+    both = Image.new("RGB", (sum(column.width for column in columns), height), "white")
+    place = 0
+    for column in columns:
+        both.paste(column, (place, 0))
+        place += column.width
+    return both
+
+
+def _save(picture: Image.Image, path: Path) -> None:
+    width = min(SHOWN, picture.width)
+    size = (width, picture.height * width // picture.width)
+    small = picture.resize(size, Image.Resampling.LANCZOS)
+    path.parent.mkdir(parents=True, exist_ok=True)
     palette = small.quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
-    small.quantize(palette=palette, dither=Image.Dither.NONE).save(picture, optimize=True)
+    small.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def _top(tab: Page, section: str) -> int:
@@ -54,4 +100,4 @@ def _stacked(whole: Image.Image, parts: list[tuple[int, int]]) -> Image.Image:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*map(Path, sys.argv[1:]))

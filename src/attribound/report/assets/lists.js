@@ -92,7 +92,7 @@ const drawLists = (lists, layout, config) => {
     });
     traces.push({
       type: "scatter", mode: "markers", name: "under attack", x: first.attacked, y,
-      marker: { color: "#444444", symbol: "x", size: 9 }, hovertemplate: "%{x:.4g}<extra></extra>",
+      marker: { color: "#888888", symbol: "x", size: 9 }, hovertemplate: "%{x:.4g}<extra></extra>",
     });
     // On a phone names stand above the bars: beside them they would leave no room.
     const narrow = byId("list").clientWidth < 560;

@@ -30,7 +30,7 @@
   const state = { group: data.groups[0], epsilon: 0, network: "yours" };
 
   const ATTACKS = {
-    yours: { title: "strongest attack", colour: both ? "#444444" : "#888888", symbol: both ? "star" : "x" },
+    yours: { title: "strongest attack", colour: both ? "#777777" : "#888888", symbol: both ? "star" : "x" },
     copy: { title: "strongest attack", colour: "#888888", symbol: "x" },
   };
   if (both)
