@@ -17,7 +17,9 @@ import attribound as ab
 from attribound.attacks import AttributionAscent
 from attribound.data import Columns
 from attribound.data.examples import InMemory
-from attribound.report import console, export, write_html
+from attribound.report import console, export, one_line, write_html
+from attribound.report.answers import CONTRADICTED, IN_PART, NOT_PROVED, _of_lists
+from attribound.report.auditor import dossier
 from attribound.report.gallery import regions
 from attribound.report.reasons import by_claim, lists, sentences, worded
 from report import cases
@@ -117,6 +119,16 @@ def test_the_console_answers_first(run) -> None:
     text = shown.get()
     assert text.lstrip().startswith("Not proved: in the weakest of 2 settings, for ")
     assert "lists that can't change" in text
+    narrow, wide = (each.answer for each in lists(run))
+    line = one_line(run)
+    for epsilon, one in ((0.02, narrow), (1.5, wide)):
+        said = (
+            f"saliency, l2 ε = {epsilon:g}: {one.sure}/{COUNT} lists sure, {one.attacked} changed"
+        )
+        assert said in line
+    changed = [each for each in dossier(run).counterexamples if each.against == "the list stays"]
+    assert len(changed) == narrow.attacked + wide.attacked
+    assert all("gave way to" in each.said and each.called.startswith("P-") for each in changed)
 
 
 def test_files_have_names_and_ids(run, tmp_path) -> None:
@@ -261,3 +273,16 @@ class TestPictures:
 
     def test_groups_of_what_can_not_be_read_are_none(self) -> None:
         assert regions({"attributions": "nothing"}) == {}
+
+
+def test_a_list_is_judged_no_better_than_its_worst_member(run) -> None:
+    """All sure by proof is good; one that an attack made shorter than the proof says is bad."""
+    each = lists(run)[0]
+    sure = replace(each.answer, sure=COUNT, attacked=0)
+    assert _of_lists(replace(each, answer=sure), "people", 0).tone == "good"
+    missing = _of_lists(replace(each, answer=sure), "people", 1)
+    assert (missing.level, missing.tone) == (IN_PART, "neutral")
+    broken = _of_lists(replace(each, answer=replace(sure, exceeded=1)), "people", 0)
+    assert (broken.level, broken.tone) == (CONTRADICTED, "bad")
+    guess = _of_lists(replace(each, answer=replace(sure, proves=False)), "people", 0)
+    assert (guess.level, guess.tone) == (NOT_PROVED, "neutral")
