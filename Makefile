@@ -9,7 +9,7 @@ FASHION := /usr/share/datasets/fashion-mnist
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format lint types layers bench peers bench-audits bench-bounds bench-exact bench-network bench-reasons bench-scaling bench-top5 fuzz mutants zoo paper docs site dist clean data
+.PHONY: help demo test test-slow check format lint types layers bench peers bench-audits bench-bounds bench-exact bench-network bench-reasons bench-long bench-scaling bench-top5 faults fuzz mutants zoo paper docs site dist clean data
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,9 +88,17 @@ bench-top5: $(VENV)/.dev data ## how many of the top 5 pixels provably stay, und
 bench-audits: $(VENV)/.dev data ## whole audits, an earlier commit against this one
 	$(BIN)/python -u benchmarks/audits.py $(AUDITS)
 
-# A minute or two.
-fuzz: $(VENV)/.dev ## hostile files: each refused in one line, within 5 seconds and 500 MB
-	$(BIN)/python -u benchmarks/fuzz.py | tee benchmarks/fuzz.txt
+# A quarter of an hour.
+bench-long: $(VENV)/.dev ## 20,000 samples in one audit, killed at half: throughput, memory, resuming, the page
+	PYTHONPATH=benchmarks $(BIN)/python -u benchmarks/runner.py --long 20000 | tee benchmarks/long.txt
+
+# Half an hour; killed, it goes on where it was. FAULTS='--only Ray' for some. Trials that are stored are kept.
+faults: $(VENV)/.dev ## kill -9, full disks, hangs, crashes, ... of audits and trainings: what is lost?
+	OMP_NUM_THREADS=1 $(BIN)/python -u benchmarks/faults.py $(FAULTS)
+
+# A few minutes.
+fuzz: $(VENV)/.dev ## hostile files and wrong uses: each refused in one line, within 5 seconds and 500 MB
+	bash -o pipefail -c '$(BIN)/python -u benchmarks/fuzz.py | tee benchmarks/fuzz.txt'
 
 # Days for all mutants; killed, it goes on where it was. MUTANTS='--set spectral=50 --set store=20' for some.
 mutants: $(VENV)/.dev data ## small faults in what proves things: does a test see each?

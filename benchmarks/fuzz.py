@@ -1,4 +1,4 @@
-"""Hostile files, one after another, given to the command line: ``make fuzz``.
+"""Hostile files and wrong uses, one after another, given to the command line: ``make fuzz``.
 
 A case writes a file that a stranger could have sent, and gives the command that reads it: exit
 code 2 and one line, in seconds and little memory, no code of the file run. Tests try them, too.
@@ -26,6 +26,7 @@ SECONDS, MEGABYTES = 5.0, 500.0
 MARK = "executed"
 Case = Callable[[Path], list[str]]
 _MODEL = "--model=zoo:fashion-mnist/at-mlp"
+_FINE = (_MODEL, "--data=fashion-mnist-sample", "--limit=2", "--workers=1", "--out=OUT")
 
 
 def _npy(shape: tuple[int, ...], content: bytes = b"", dtype: str = "<f4") -> bytes:
@@ -51,10 +52,10 @@ def _model(name: str, write: Callable[[Path], None]) -> Case:
     return _given(name, write, ["--data=digits", "--model="])
 
 
-def _config(text: str) -> Case:
+def _config(text: str, name: str = "audit.toml") -> Case:
     def made(folder: Path) -> list[str]:
-        (folder / "audit.toml").write_text(text.replace("MARK", str(folder / MARK)))
-        return ["audit", f"--config={folder / 'audit.toml'}", f"--out={folder / 'out'}"]
+        (folder / name).write_text(text.replace("MARK", str(folder / MARK)))
+        return ["audit", f"--config={folder / name}", f"--out={folder / 'out'}"]
 
     return made
 
@@ -134,27 +135,19 @@ def _safetensors(config: str) -> Callable[[Path], None]:
     return write
 
 
-def _onnx(inputs: list[int], grow: list[int] | None = None) -> Callable[[Path], None]:
+def _onnx(inputs: str, body: str) -> Callable[[Path], None]:
     def write(path: Path) -> None:
         import onnx
-        from onnx import TensorProto, helper, numpy_helper
 
-        kind = TensorProto.FLOAT
-        x = helper.make_tensor_value_info("x", kind, ["batch", *inputs])
-        y = helper.make_tensor_value_info("y", kind, ["batch", None])
-        nodes, stored = [helper.make_node("Flatten", ["x"], ["y"])], []
-        if grow is not None:
-            stored = [numpy_helper.from_array(np.array(grow, np.int64), "s")]
-            nodes = [
-                helper.make_node("ConstantOfShape", ["s"], ["c"]),
-                helper.make_node("ReduceSum", ["c"], ["r"], keepdims=0),
-                helper.make_node("Add", ["x", "r"], ["y"]),
-            ]
-        graph = helper.make_graph(nodes, "g", [x], [y], stored)
-        opset = helper.make_opsetid("", 17)
-        onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), path)
+        head = '<ir_version: 9, opset_import: ["": 17]>'
+        graph = f"g (float[batch, {inputs}] x) => (float[batch, m] y) {body}"
+        onnx.save(onnx.parser.parse_model(head + graph), path)
 
     return write
+
+
+_GROWING = """<int64[2] s = {100000, 1000000}> {
+c = ConstantOfShape(s) r = ReduceSum<keepdims: int = 0>(c) y = Add(x, r) }"""
 
 
 def _run(**changes: object) -> Case:
@@ -181,33 +174,18 @@ def _run(**changes: object) -> Case:
     return made
 
 
-def _deep_run(folder: Path) -> list[str]:
-    (folder / "run.json").write_text("[" * 100_000)
-    return ["report", str(folder)]
+_CALIBRATION = """{"format": "attribound calibration", "format_version": 3, "version": "1",
+"alpha": 0.5, "model": "m", "target": "predicted", "subject": "yours", "original": null,
+"attribution": {}, "attack": {}, "code": {}, "ball": {"kind": "sly:Ball"},
+"base": {"kind": "first_order"},
+"groups": [{"class": null, "samples": 1, "factor": 1.0, "scores": [1.0]}]}"""
 
 
 def _calibration(folder: Path) -> list[str]:
     (folder / "sly.py").write_text(f"import os\nos.mkdir({str(folder / MARK)!r})\n")
-    group = {"class": None, "samples": 1, "factor": 1.0, "scores": [1.0]}
-    document = {
-        "format": "attribound calibration",
-        "format_version": 3,
-        "alpha": 0.5,
-        "model": "m",
-        "target": "predicted",
-        "version": "1",
-        "subject": "yours",
-        "original": None,
-        "attribution": {},
-        "attack": {},
-        "code": {},
-        "ball": {"kind": "sly:Ball"},
-        "base": {"kind": "first_order"},
-        "groups": [group],
-    }
-    (folder / "c.json").write_text(json.dumps(document))
-    words = ["audit", _MODEL, "--data=fashion-mnist-sample", "--limit=1", "--workers=1"]
-    return [*words, f"--set=calibrated.folder={folder / 'c.json'}", f"--out={folder / 'out'}"]
+    (folder / "c.json").write_text(_CALIBRATION)
+    words = [word.replace("OUT", str(folder / "out")) for word in ("audit", *_FINE)]
+    return [*words, f"--set=calibrated.folder={folder / 'c.json'}"]
 
 
 _CALL = 'os:mkdir?{\\"path\\": \\"MARK\\"}'
@@ -222,7 +200,7 @@ CASES: dict[str, Case] = {
     "run.json of 10^11 samples": _run(samples=10**11),
     "run.json of batches of 0": _run(batch=0),
     "run.json of texts for numbers": _run(samples="4"),
-    "run.json of deep brackets": _deep_run,
+    "run.json of deep brackets": _config("[" * 100_000, "run.json"),
     "npz that claims 10^11 values": _data(
         "x.npz", _zipped({"x.npy": _npy((10**6, 10**5)), "y.npy": _npy((1,), bytes(4))})
     ),
@@ -245,24 +223,45 @@ CASES: dict[str, Case] = {
     "safetensors, terabytes": _model(
         "n.safetensors", _safetensors('{"architecture": "mlp", "hidden": [1000000, 1000000]}')
     ),
-    "ONNX of huge inputs": _model("n.onnx", _onnx([10**5, 10**5])),
-    "ONNX that grows": _model("n.onnx", _onnx([4], [10**5, 10**6])),
+    "ONNX of huge inputs": _model("n.onnx", _onnx("100000, 100000", "{ y = Flatten(x) }")),
+    "ONNX that grows": _model("n.onnx", _onnx("4", _GROWING)),
     "ONNX of random bytes": _model("n.onnx", lambda path: path.write_bytes(bytes(range(256)))),
     "pt2 of compressed members": _model("n.pt2", _zipped({"a/b": bytes(2**20)})),
     "pt2 with a pickle": _model("n.pt2", _zipped({"a/data.pkl": b"\x80"}, zipfile.ZIP_STORED)),
 }
 
+#: Each by itself added to an audit that would be fine.
+OPTIONS = """
+--model=zoo:nobody/knows --model=none.onnx --data=none.npz --split=middle --limit=-1 --eps=-0.1
+--eps=nan --eps=a,b --ball=cube --ball=lp:p=0.5 --ball=l2:epsilon=True --attribution=magic
+--attribution=ig:steps=0 --attribution=ig:steps=1.5 --attribution=ig:baseline=text --claim=firm
+--claim=mean_value:shells=1.5 --set=batch=0 --set=calibrated.folder=none --smooth=-3
+--fail-on=firm --patience=nan
+"""
+COMMANDS = """audit --data=digits --out=OUT|report none|compare none nothing|runs none
+calibrate none --out=OUT|train --out=OUT --data=digits --method=magic|zoo show nobody/knows
+train --out=OUT --data=digits --set=optimiser.lr=-1"""
+
+
+def _use(*words: str) -> Case:
+    return lambda folder: [word.replace("OUT", str(folder / "out")) for word in words]
+
+
+CASES |= {each: _use("audit", *_FINE, each) for each in OPTIONS.split()}
+CASES |= {each: _use(*each.split()) for line in COMMANDS.split("\n") for each in line.split("|")}
 
 #: The command line, which notes in the end what it cost: time of the processor, most memory.
+#: VmHWM, as ru_maxrss of a new program is at least that of the program that started it.
 _WATCHED = """
-import pathlib, resource
+import pathlib, re, resource
 from attribound.cli import main
 here = pathlib.Path.cwd()
 try:
     main()
 finally:
     used = resource.getrusage(resource.RUSAGE_SELF)
-    (here / "costs").write_text(f"{used.ru_utime + used.ru_stime} {used.ru_maxrss / 1024}")
+    most = re.search(r"VmHWM:\\s*(\\d+)", pathlib.Path("/proc/self/status").read_text())[1]
+    (here / "costs").write_text(f"{used.ru_utime + used.ru_stime} {int(most) / 1024}")
 """
 
 
@@ -275,23 +274,21 @@ def tried() -> Iterator[tuple[str, int, float, float, str, bool]]:
             ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
             seconds, used = map(float, (Path(folder) / "costs").read_text().split())
             ran = (Path(folder) / MARK).exists()
-            yield name, ended.returncode, seconds, used, ended.stderr.strip(), ran
+            said = ended.stderr.strip().replace(f"{folder}/", "").removeprefix("attribound: ")
+            yield name, ended.returncode, seconds, used, said, ran
 
 
 def main() -> None:
     """Print the table and fail if a case did not end as it must."""
     faults = 0
-    print(
-        f"Hostile files: refused in one line, at most {SECONDS:g} CPU s and {MEGABYTES:g} MB each"
-    )
-    print(f"{'file':34} {'exit':>4} {'s':>6} {'MB':>5}  said")
+    print(f"Refused in one line, at most {SECONDS:g} CPU s and {MEGABYTES:g} MB each:")
+    print(f"{'given':46} {'exit':>4} {'s':>6} {'MB':>5}  said")
     for name, code, seconds, used, said, ran in tried():
         fine = code == 2 and "\n" not in said and not ran
         fine = fine and seconds <= SECONDS and used <= MEGABYTES
         faults += not fine
-        print(
-            f"{name:34} {code:4} {seconds:6.1f} {used:5.0f}  {'' if fine else 'FAULT '}{said[:90]}"
-        )
+        shown = f"{'' if fine else 'FAULT '}{said[:90]}"
+        print(f"{name:46} {code:4} {seconds:6.1f} {used:5.0f}  {shown}".rstrip(), flush=True)
     print(f"{len(CASES)} tried, {faults} not as they must be")
     sys.exit(bool(faults))
 

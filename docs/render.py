@@ -41,6 +41,7 @@ MEASURED = {
     "exact_ig.md": ("exact_ig",),
     "reasons.md": ("top5",),
     "credit.md": ("reasons",),
+    "sources.md": ("fuzz",),
 }
 
 

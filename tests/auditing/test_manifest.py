@@ -97,6 +97,8 @@ class TestDifferencesInLists:
         ('"some data"', '"other data"', "changed since"),
         ('"b"', '"c"', "changed since"),
         ("2026-01-01", "2027-01-01", "changed since"),
+        ('"checksum"', '"check"', "changed since"),
+        ('"identity"', '"id"', "changed since"),
         ('"samples"', '"sample"', "missing or damaged entry"),
         ('"attribound run"', '"another"', "another kind of file"),
         ('"format_version": 3', '"format_version": 1', "format version 3, got 1"),

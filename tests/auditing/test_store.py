@@ -13,6 +13,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -330,6 +331,20 @@ class TestDamage:
         path = filled(tmp_path) / "run.json"
         path.write_text(path.read_text().replace(old, new))
         with pytest.raises(InputError, match=named):
+            Run.open(tmp_path)
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"model": {**manifest().model, "name": "a better model"}},
+            {"data": {**manifest().data, "classes": ["b", "a"]}},
+            {"created": "2027-01-01T00:00:00+00:00"},
+        ],
+    )
+    def test_run_json_with_new_hashes(self, changes: dict[str, Any], tmp_path: Path) -> None:
+        """Names and classes belong to the rows: nobody can write others beside them."""
+        manifest(**changes).write(filled(tmp_path))
+        with pytest.raises(InputError, match="a part of another run"):
             Run.open(tmp_path)
 
     def test_no_run(self, tmp_path: Path) -> None:

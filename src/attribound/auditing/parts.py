@@ -20,7 +20,7 @@ _RUN, _BATCH, _ROWS = b"attribound.run", b"attribound.batch", b"attribound.rows"
 class Parts:
     """A folder of part files, all of one run and one schema.
 
-    Each carries the identity of the run, the number of its batch and how many rows it
+    Each carries the checksum of the run, the number of its batch and how many rows it
     has; ``verify`` checks these by the footers, and reading checks every page against
     its checksum. Nothing here ever deletes a part.
     """

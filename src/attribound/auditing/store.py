@@ -47,9 +47,8 @@ class Run:
         self.path = path
         self.manifest = manifest
         self._lock = lock
-        identity = manifest.identity
-        self._rows = Parts(path / PARTS, identity, SCHEMA)
-        self._maps = Parts(path / MAPS, identity, MAPS_SCHEMA)
+        self._rows = Parts(path / PARTS, manifest.checksum, SCHEMA)
+        self._maps = Parts(path / MAPS, manifest.checksum, MAPS_SCHEMA)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str] | None, manifest: Manifest) -> Self:

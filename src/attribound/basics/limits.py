@@ -113,5 +113,5 @@ def _size(size: int) -> str:
     """A number of bytes for people."""
     for unit, name in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if size >= unit:
-            return f"{size / unit:.3g} {name}"
+            return f"{size / unit:.4g} {name}"
     return f"{size} bytes"

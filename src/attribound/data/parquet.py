@@ -170,12 +170,11 @@ def _whole(file: Path, opened: Any) -> Any:
     refuse_inflation(str(file), values, stored, remedy)
     if all(chunk.physical_type != "BYTE_ARRAY" for chunk in chunks):
         return opened.read()  # numbers, all of which are counted
-    batches, becomes = [], 0
-    for batch in opened.iter_batches(batch_size=_AT_ONCE):
+    becomes = 0
+    for batch in opened.iter_batches(batch_size=_AT_ONCE):  # none is kept before all are counted
         becomes += batch.nbytes
         refuse_inflation(str(file), becomes, stored, remedy)
-        batches.append(batch)
-    return pa.Table.from_batches(batches, schema=opened.schema_arrow)
+    return opened.read()
 
 
 def _labels(table: Any, column: str) -> tuple[np.ndarray[Any, Any], list[str] | None]:
