@@ -31,8 +31,10 @@ from attribound.auditing.engines.worker import serve
 from attribound.auditing.store import Tables
 from attribound.basics.errors import InputError
 
-#: "forkserver": torch is loaded once, by a process without threads that all others copy.
-_CONTEXT = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
+if sys.platform == "win32":
+    _CONTEXT = multiprocessing.get_context("spawn")
+else:  # torch is loaded once, by a process without threads that all others copy
+    _CONTEXT = multiprocessing.get_context("forkserver")
 #: Read by OpenMP, MKL and OpenBLAS when they are loaded, so before a worker starts; torch's
 #: own threads are set inside.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -116,7 +118,7 @@ class _Worker:
 
     def __init__(self, recipe: bytes, threads: int) -> None:
         self.link, theirs = _CONTEXT.Pipe()
-        self.process: BaseProcess = _CONTEXT.Process(  # type: ignore[attr-defined]
+        self.process: BaseProcess = _CONTEXT.Process(
             target=serve, args=(theirs, recipe, threads), daemon=True
         )
         with _environment(dict.fromkeys(_THREADS, "1")):
