@@ -6,6 +6,7 @@ Parts stand between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` and are ne
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import re
 import subprocess
@@ -31,6 +32,7 @@ MEASURED = {
         "audits",
         "training",
         "runner",
+        "long",
         "startup",
         "scaling",
     ),
@@ -82,6 +84,15 @@ def claims() -> str:
     return "\n".join(["| claim | what the number promises |", "|---|---|", *rows])
 
 
+def faults(stored: Path = ROOT / "benchmarks" / "faults.csv") -> str:
+    """What faults cost, from the trials that are stored; totals below."""
+    with stored.open(newline="") as file:
+        heads, *lines = csv.reader(file)
+    sums = [str(sum(int(line[column]) for line in lines)) for column in range(2, len(heads))]
+    table = [heads, ["---"] * 2 + ["---:"] * len(sums), *lines, ["all", "", *sums]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in table)
+
+
 def leaderboard() -> str:
     """The models of the zoo, from their cards."""
     return ab.zoo.markdown(ab.zoo.cards())
@@ -127,6 +138,8 @@ def main() -> None:
         for name in names:
             measured = (ROOT / "benchmarks" / f"{name}.txt").read_text().strip("\n")
             path.write_text(fill(path.read_text(), name, f"```text\n{measured}\n```"))
+    page = ROOT / "docs" / "audit.md"
+    page.write_text(fill(page.read_text(), "faults", faults()))
     page = ROOT / "docs" / "stories.md"
     for number, printed in enumerate(stories(page.read_text()), 1):
         filled = fill(page.read_text(), f"story {number}", f"```text\n{printed}\n```")
