@@ -25,7 +25,17 @@ from functools import partial
 from pathlib import Path
 
 from attribound.basics.tables import render
-from faulty import Trial, alive, below, in_a_copy, rows_of, undisturbed, warm_up, whose
+from faulty import (
+    Trial,
+    below,
+    in_a_copy,
+    refuse_left,
+    rows_of,
+    same_but_rounded,
+    undisturbed,
+    warm_up,
+    whose,
+)
 
 STORED = Path(__file__).with_suffix(".csv")
 _NEW_MOUNTS = 0x20000  # CLONE_NEWNS
@@ -46,21 +56,9 @@ def killed(trial: Trial, words: Words, times: int, longest: float) -> int:
         others = [child for child, _, _ in below(process)]
         os.kill(process, signal.SIGKILL)
         done += trial.end(process) == -signal.SIGKILL
-        _refuse_left(others)
+        refuse_left(others)
     trial.finish(words(trial))
     return done
-
-
-def _refuse_left(others: list[int]) -> None:
-    """Refuse processes that outlive their parent."""
-    end = time.monotonic() + 60
-    while left := [each for each in others if alive(each)]:
-        if time.monotonic() > end:
-            said = [Path(f"/proc/{each}/cmdline").read_text()[:80] for each in left]
-            for each in left:
-                os.kill(each, signal.SIGKILL)
-            raise RuntimeError(f"left behind: {said}")
-        time.sleep(0.1)
 
 
 def killed_below(trial: Trial, role: str, times: int, words: Words) -> int:
@@ -85,7 +83,7 @@ def stopped(trial: Trial, words: Words, seconds: float) -> int:
     os.kill(process, signal.SIGTERM)
     since = time.monotonic()
     trial.end(process)
-    _refuse_left(others)
+    refuse_left(others)
     if time.monotonic() - since > seconds:
         raise RuntimeError(f"SIGTERM took {time.monotonic() - since:.0f} s")
     trial.finish(words(trial))
@@ -158,7 +156,8 @@ class Tried:
         times: how often it happened in them.
         rows: that undisturbed runs have: samples and maps, or tensors and lines of the log.
         lost: rows that are missing in the end.
-        differ: rows that are there, but are not the same bit for bit.
+        differ: rows that are there, but are not the same.
+        rounded: rows that are the same but for the last digits; all others are bit for bit.
         failed: rows that say why their sample could not be measured.
     """
 
@@ -169,6 +168,7 @@ class Tried:
     rows: int = 0
     lost: int = 0
     differ: int = 0
+    rounded: int = 0
     failed: int = 0
 
     @property
@@ -230,7 +230,9 @@ def tried(folder: Path, found: Tried, fault: Fault) -> None:
     found.rows, found.runs = found.rows + len(expected), found.runs + 1
     for key in expected.keys() - failed - {("map", *key) for key in failed}:
         found.lost += key not in rows
-        found.differ += key in rows and rows[key] != expected[key]
+        if key in rows and rows[key] != expected[key]:
+            close = same_but_rounded(rows[key], expected[key])
+            found.rounded, found.differ = found.rounded + close, found.differ + (not close)
     shutil.rmtree(own, ignore_errors=True)
     others = [each for each in read() if (each.fault, each.to) != (found.fault, found.to)]
     write([*others, found])
@@ -241,12 +243,11 @@ def read() -> list[Tried]:
     """What is stored."""
     if not STORED.exists():
         return []
-    kinds = {each.name: int if each.default == 0 else str for each in fields(Tried)}
     with STORED.open(newline="") as file:
-        return [
-            Tried(**{name: kinds[name](value) for name, value in line.items()})  # type: ignore[arg-type]
-            for line in csv.DictReader(file)
-        ]
+        lines = [*csv.DictReader(file)]
+    names = [(line.pop("fault"), line.pop("to")) for line in lines]
+    numbers = [{name: int(value) for name, value in line.items()} for line in lines]
+    return [Tried(*name, **values) for name, values in zip(names, numbers, strict=True)]
 
 
 def one(every: list[Tried], fault: str, to: str) -> Tried:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import ctypes
 import importlib
 import json
+import math
 import os
 import random
 import resource
+import signal
 import sys
 import time
 import traceback
@@ -226,6 +228,18 @@ def whose(process: int, role: str) -> list[int]:
     return [p for p, deep, said in below(process) if words in said and depth in (0, deep)]
 
 
+def refuse_left(others: list[int]) -> None:
+    """Refuse processes that outlive their parent."""
+    end = time.monotonic() + 60
+    while left := [each for each in others if alive(each)]:
+        if time.monotonic() > end:
+            said = [Path(f"/proc/{each}/cmdline").read_text()[:80] for each in left]
+            for each in left:
+                os.kill(each, signal.SIGKILL)
+            raise RuntimeError(f"left behind: {said}")
+        time.sleep(0.1)
+
+
 def rows_of(out: Path) -> dict[tuple[Any, ...], Any]:
     """Everything that must be the same: rows of an audit, or weights and log of a training."""
     if (out / "run.json").exists():
@@ -239,6 +253,18 @@ def rows_of(out: Path) -> dict[tuple[Any, ...], Any]:
     timed = ("seconds", "cpu_seconds")
     records = [{k: v for k, v in line.items() if k not in timed} for line in lines]
     return stored | {("log", number): record for number, record in enumerate(records)}
+
+
+def same_but_rounded(one: Any, other: Any) -> bool:
+    """Whether two values differ in last digits of floats at most, and in what they cost."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        kept = one.keys() - {"evaluations", "products"}
+        return all(same_but_rounded(one[key], other[key]) for key in kept)
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return all(map(same_but_rounded, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-4, abs_tol=1e-5)
+    return bool(one == other)
 
 
 def warm_up() -> None:

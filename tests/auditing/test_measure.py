@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import math
 import re
 from dataclasses import replace
@@ -17,6 +18,7 @@ from attribound.basics.tensors import norm
 from auditing import cases
 from auditing.cases import attack_of, bound_of
 
+module = importlib.import_module("attribound.auditing.measure")
 CLAIMS = ("first_order", "adjusted", "mean_value", "certified")
 METHODS = (ab.FirstOrder(), ab.Adjusted(), cases.MEAN_VALUE, ab.Certified())
 BOTH = (ab.Saliency(), ab.InputXGradient())
@@ -342,6 +344,46 @@ def test_a_bad_sample_is_recorded_and_the_others_are_measured(bad) -> None:
             assert own == pytest.approx(expected, rel=1e-6)
             own, expected = (bound_of(each, "first_order")["euclidean"] for each in (row, good))
             assert own == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("error", "sizes"),
+    [
+        (MemoryError(), [4, 4]),
+        (torch.cuda.OutOfMemoryError("CUDA out of memory"), [4, 4]),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), [4, 4]),
+        (RuntimeError("anything else"), [4, 2, 2]),
+    ],
+)
+def test_out_of_memory_once_gives_the_same_rows(error, sizes, monkeypatch) -> None:
+    subject = cases.subject(claims="first_order")
+    fine, seen, inner = measure(subject, cases.batch(4)), [], module._measured
+
+    def short(subject, name, batch, steps):
+        seen.append(len(batch))
+        if len(seen) == 1:
+            raise error
+        return inner(subject, name, batch, steps)
+
+    monkeypatch.setattr(module, "_measured", short)
+    found = measure(subject, cases.batch(4))
+    assert seen == sizes
+    if sizes == [4, 4]:
+        assert untimed(found.rows).equals(untimed(fine.rows))
+        assert found.maps.equals(fine.maps)
+
+
+def test_a_sample_that_is_always_out_of_memory_is_recorded(monkeypatch) -> None:
+    seen = []
+
+    def short(subject, name, batch, steps):
+        seen.append(len(batch))
+        raise MemoryError("too much")
+
+    monkeypatch.setattr(module, "_measured", short)
+    found = measure(cases.subject(claims="first_order"), cases.batch(2))
+    assert seen == [2, 2, 1, 1, 1, 1]
+    assert set(found.rows["error"].to_pylist()) == {"MemoryError: too much"}
 
 
 def test_nan_in_the_data_and_exceptions_of_the_model_are_recorded() -> None:

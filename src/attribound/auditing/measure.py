@@ -53,7 +53,7 @@ def measure(subject: Subject, batch: Batch) -> MeasuredBatch:
 
     The same batch gives the same rows, timings aside. A sample that fails does not
     end the batch: what remains when the batch is halved again and again is recorded
-    with its error, its numbers null.
+    with its error, its numbers null. What was out of memory is tried once more before.
 
     Raises:
         KinkError: the model is not smooth, which is no fault of a sample.
@@ -79,12 +79,18 @@ def _attempt(
     batch: Batch,
     found: tuple[list[Fields], list[Fields]],
     steps: Steps,
+    again: bool = False,
 ) -> None:
     try:
         rows, maps = _measured(subject, name, batch, steps)
     except KinkError as error:
         raise subject.kinked(error) from error
     except Exception as error:
+        if _no_memory(error) and not again:
+            # Others may have had it for a while, and halves would be rounded otherwise.
+            steps.expect(expected(subject.settings))
+            _attempt(subject, name, batch, found, steps, again=True)
+            return
         if len(batch) > 1:
             for half in batch.halves():
                 steps.expect(expected(subject.settings))
@@ -94,6 +100,12 @@ def _attempt(
         rows, maps = _failed(subject.settings, name, batch, text), []
     found[0].extend(rows)
     found[1].extend(maps)
+
+
+def _no_memory(error: Exception) -> bool:
+    """Whether memory was refused, by Python, a device or PyTorch's allocator."""
+    refused = isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError))
+    return refused or "DefaultCPUAllocator" in str(error)
 
 
 def _failed(settings: AuditSettings, name: str, batch: Batch, error: str) -> list[Fields]:
