@@ -1,4 +1,4 @@
-"""A disk that is quickly full."""
+"""A disk that is quickly full, for tests of several rooms."""
 
 from __future__ import annotations
 

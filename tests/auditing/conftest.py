@@ -1,5 +1,0 @@
-"""Fixtures of these tests."""
-
-from auditing.disks import small_disk
-
-__all__ = ["small_disk"]
