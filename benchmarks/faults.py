@@ -24,7 +24,6 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 
-from attribound.basics.tables import render
 from faulty import (
     Trial,
     below,
@@ -267,11 +266,11 @@ def write(every: list[Tried]) -> None:
 
 
 def table(every: list[Tried]) -> str:
-    """For people."""
+    """For people: a line for each fault, and one for all."""
     heads = [each.name for each in fields(Tried)]
-    lines = [tuple(map(str, asdict(each).values())) for each in every]
     sums = [sum(getattr(each, name) for each in every) for name in heads[2:]]
-    return render("What faults cost", heads, [*lines, ("all", "", *map(str, sums))])
+    lines = [heads, *(list(asdict(each).values()) for each in every), ["all", "", *sums]]
+    return "\n".join(f"{a:34} {b:17}{''.join(f'{c:>8}' for c in rest)}" for a, b, *rest in lines)
 
 
 def main() -> None:

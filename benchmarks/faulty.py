@@ -230,7 +230,7 @@ def whose(process: int, role: str) -> list[int]:
 
 def refuse_left(others: list[int]) -> None:
     """Refuse processes that outlive their parent."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180  # Ray's own look after their parent now and then
     while left := [each for each in others if alive(each)]:
         if time.monotonic() > end:
             said = [Path(f"/proc/{each}/cmdline").read_text()[:80] for each in left]
