@@ -269,6 +269,7 @@ def same_but_rounded(one: Any, other: Any) -> bool:
 
 def warm_up() -> None:
     """Import what commands need, so that copies of this process have it; start no thread."""
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *sys.path[1:]])
     torch.set_num_threads(1)
     for name in ("auditing.audit", "auditing.measure", "training", "cli.app", "report"):
         importlib.import_module(f"attribound.{name}")
