@@ -10,6 +10,7 @@ from attribound.basics.tables import render
 from attribound.bounding.smoothed import ALIKE
 from relu.smoothed import RADII, SUBJECTS
 
+_LEAST = 0.05  # degrees, as they are shown
 _USEFUL = 30.0
 
 
@@ -28,7 +29,8 @@ def _turns(rows: pa.Table, names: list[str]) -> str:
     for name in names:
         own = {radius: _of(rows, name, radius) for radius in RADII}
         some = own[0.1]
-        slack = [_median(own[r]["degrees"] / own[r]["attack"]) for r in RADII]
+        # An estimate that found no motion at all is beside nothing.
+        slack = [_median(own[r]["degrees"] / np.maximum(own[r]["attack"], _LEAST)) for r in RADII]
         lines.append(
             [
                 name,
