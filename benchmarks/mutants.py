@@ -238,6 +238,8 @@ def table() -> str:
 #: Why a survivor computes nothing wrong: (end of the module, before, after), "" for any.
 REASONS: dict[tuple[str, str, str], str] = {
     ("spectral.lanczos", "1", "2"): "Room for one vector more than are ever kept.",
+    ("spectral.mixing", "(1 + _TOLERANCE) * primal", ""): "When it stops: an upper value holds for "
+    "any weights.",
 }
 
 

@@ -92,3 +92,11 @@ def test_the_default_is_the_l2_ball() -> None:
     torch.testing.assert_close(
         default.epsilon, ab.max_epsilon(attribution, x, ab.L2Ball(3), euclidean=1).epsilon
     )
+
+
+@pytest.mark.parametrize("threshold", [{"degrees": 0.0}, {"cosine": 0.0}, {"euclidean": 0.0}])
+def test_a_map_that_nothing_moves_stays_at_every_radius(threshold) -> None:
+    """The gradient of a linear network: also where no change at all is allowed, 0 / 0."""
+    torch.manual_seed(0)
+    found = ab.max_epsilon(ab.Saliency(torch.nn.Linear(3, 2).eval()), torch.rand(2, 3), **threshold)
+    assert found.epsilon.tolist() == [float("inf")] * 2
