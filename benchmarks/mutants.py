@@ -114,6 +114,8 @@ def run(mutant: Mutant | None, room: str) -> tuple[str, float]:
         _tested(mutant, room)
     _, status, used = os.wait4(child, 0)
     seconds = used.ru_utime + used.ru_stime
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGTERM, signal.SIGINT):
+        raise SystemExit("stopped")  # by someone, who stopped the child, too
     if os.WIFSIGNALED(status):
         return (TIMED_OUT if os.WTERMSIG(status) == signal.SIGXCPU else KILLED), seconds
     return (SURVIVED if os.WEXITSTATUS(status) == 0 else KILLED), seconds

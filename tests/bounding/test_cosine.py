@@ -25,6 +25,18 @@ def test_no_angle_is_bounded_once_the_origin_is_in_reach(deviation, length) -> N
     assert values(deviation, length) == [2, 180]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_just_short_of_the_origin_is_no_number_that_is_none(dtype) -> None:
+    """Rounded outwards the sine is above one there, which has no angle."""
+    length = torch.ones(20, dtype=dtype)
+    units = torch.arange(1, 21, dtype=dtype) * torch.finfo(dtype).eps
+    cosine, degrees = cosine_and_degrees(length - units / 2, length)
+    assert (cosine > 0.99).all()
+    assert (degrees > 89).all()
+    assert (cosine[0], degrees[0]) == (2, 180)
+    assert degrees[-1] < 90
+
+
 def test_bound_is_attained_by_the_tangent() -> None:
     """No point of the ball around g subtends a larger angle than the tangent to it."""
     g, radius = torch.tensor([2.0, 0.0], dtype=torch.float64), 0.7

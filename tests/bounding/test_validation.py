@@ -49,6 +49,10 @@ def test_means_and_maxima_over_trials(case) -> None:
     torch.testing.assert_close(checked.mean_deviation, every.mean(0))
     torch.testing.assert_close(checked.max_deviation, ascent.deviation)
     torch.testing.assert_close(checked.gap, bound.euclidean - every.mean(0))
+    angles = torch.stack([t.degrees for t in (*repeated.trials, ascent)])
+    assert torch.equal(checked.max_degrees, angles.max(0).values)
+    torch.testing.assert_close(checked.mean_degrees, angles.mean(0))
+    assert (checked.max_degrees > angles.min(0).values).all()
     assert checked.summary["trials"] == 5
     assert checked.summary["r"] == pytest.approx((bound.euclidean - every.mean(0)).min().item())
 
