@@ -1,7 +1,7 @@
 """ReLU networks that decide on credit: German and Taiwanese customers.
 
 ``python benchmarks/credit.py`` trains them again (a minute) and writes
-``benchmarks/checkpoints/credit-*.safetensors``. The data are UCI's, in ``../shared/data/credit`` or
+``benchmarks/checkpoints/credit.safetensors``. The data are UCI's, in ``../shared/data/credit`` or
 the folder that ``ATTRIBOUND_DATA`` names; features are in standard deviations from the mean.
 """
 
@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from attribound import models
+from fashion import store, weights
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
-CHECKPOINTS = Path(__file__).parent / "checkpoints"
+WEIGHTS = Path(__file__).parent / "checkpoints" / "credit.safetensors"
 EPSILON = 0.1  # of adversarial training, l-infinity, in standard deviations
 _BATCH = 64
 
@@ -88,9 +89,11 @@ def config(table: str) -> models.Config:
     )
 
 
-def file_of(name: str) -> Path:
-    """Where a network is stored, e.g. ``german-at``."""
-    return CHECKPOINTS / f"credit-{name}.safetensors"
+def network(name: str) -> nn.Module:
+    """A stored network, e.g. ``german-at``, in eval mode."""
+    model = models.build(config(name.partition("-")[0]))
+    model.load_state_dict(weights(name, WEIGHTS))
+    return model.eval()
 
 
 def train(table: str, steps: int) -> nn.Module:
@@ -122,7 +125,7 @@ def main() -> None:
     for table in TABLES:
         for name, steps in {"nat": 0, "at": 5}.items():
             model = train(table, steps)
-            models.save(model, config(table), file_of(f"{table}-{name}"))
+            store(f"{table}-{name}", model.state_dict(), WEIGHTS)
             x, y = customers(table, "test")
             hits = (model(x).argmax(1) == y).float().mean().item()
             share = y.float().mean().item()

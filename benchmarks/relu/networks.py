@@ -64,8 +64,8 @@ def _credit(table: str, training: str) -> Network:
     """Trained with ReLU."""
     name = f"{table}-{training}"
     about = f"MLP with two hidden layers of 64, {table.capitalize()} credit"
-    needs = (credit.path_of(table), credit.file_of(name))
-    make, test = partial(ab.models.load, needs[1]), partial(credit.customers, table, "test")
+    needs = (credit.path_of(table), credit.WEIGHTS)
+    make, test = partial(credit.network, name), partial(credit.customers, table, "test")
     return Network(f"credit-{name}", about, "mlp", make, test, _CUSTOMERS, needs)
 
 
