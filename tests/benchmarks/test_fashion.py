@@ -6,6 +6,9 @@ changed, one child for each, the table.
 
 from __future__ import annotations
 
+import importlib.util
+import subprocess
+import sys
 from dataclasses import replace
 
 import pyarrow as pa
@@ -18,7 +21,8 @@ import fashion
 import mutants
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.relu.region import regions
-from mutating import of_source
+from attribound.bounding.cosine import cosine_and_degrees
+from mutating import Loader, Mutant, of_source
 from relu import certificates
 from relu.certified_report import certificates_report
 from relu.intervals import interval_bound
@@ -231,13 +235,36 @@ def test_the_table_goes_on_where_it_was(tmp_path, monkeypatch) -> None:
     assert "the same" in mutants.table()
 
 
-def test_a_fault_fails_the_tests_of_its_room(monkeypatch) -> None:
-    room = mutants.Room(("basics/rounding.py",), ("bounding/test_cosine.py",))
-    monkeypatch.setattr(mutants, "ROOMS", {"small": room})
-    own = mutants.of_source("small", "attribound.bounding.cosine", COSINE.read_text())
-    wrong = next(each for each in own if each.before == "sine ** 2")
-    assert mutants.run(wrong, "small")[0] == mutants.KILLED
-    assert mutants.run(None, "small")[0] == mutants.SURVIVED
+def faulty() -> Mutant:
+    own = of_source("small", "attribound.bounding.cosine", COSINE.read_text())
+    return next(each for each in own if each.before == "sine ** 2")
+
+
+def test_a_module_is_imported_with_its_fault() -> None:
+    spec = Loader(faulty()).find_spec("attribound.bounding.cosine", None)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    deviation, length = torch.tensor([0.3]), torch.tensor([1.0])
+    right, wrong = (f(deviation, length)[0] for f in (cosine_and_degrees, made.cosine_and_degrees))
+    assert wrong > 2 * right
+    assert Loader(faulty()).find_spec("attribound.bounding.restate", None) is None
+
+
+SCRIPT = """
+import mutants, mutating
+mutants.ROOMS = {"small": mutants.Room((), ("bounding/test_cosine.py",))}
+source = (mutants.ROOT / "src/attribound/bounding/cosine.py").read_text()
+own = mutating.of_source("small", "attribound.bounding.cosine", source)
+wrong = next(each for each in own if each.before == "sine ** 2")
+assert mutants.run(wrong, "small")[0] == mutants.KILLED
+assert mutants.run(None, "small")[0] == mutants.SURVIVED
+"""
+
+
+@pytest.mark.slow
+def test_a_fault_fails_the_tests_of_its_room() -> None:
+    """In a process of its own, from which children are forked."""
+    subprocess.run([sys.executable, "-c", SCRIPT], cwd=mutants.ROOT / "benchmarks", check=True)
 
 
 COSINE = mutants.ROOT / "src" / "attribound" / "bounding" / "cosine.py"
