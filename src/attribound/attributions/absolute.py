@@ -24,7 +24,7 @@ class Absolute(Wrapped):
     Attributes:
         base: the attribution with signs.
 
-    >>> Absolute(Saliency()).name
+    >>> Absolute().name
     'absolute'
     """
 
