@@ -155,7 +155,7 @@ def table(rows: Sequence[Row]) -> str:
         "pair, or left by an attack;\nhow often that left fewer than was said; CPU-seconds an "
         "applicant (mean value: with an attack of its own)"
     )
-    heads = ["network", "ε", "applicants", "claim", "by norm", "by pair", "exceeded", "CPU-s"]
+    heads = ["ε", "applicants", "claim", "by norm", "by pair", "exceeded", "CPU-s"]
     left = {
         (row["network"], row["epsilon"], row["applicant"]): row["pair"]
         for row in rows
@@ -165,7 +165,7 @@ def table(rows: Sequence[Row]) -> str:
     for row in rows:
         if (row["network"], row["epsilon"], row["applicant"]) in left:
             cells.setdefault((row["network"], row["epsilon"], row["claim"]), []).append(row)
-    lines = []
+    lines: dict[str, list[list[str]]] = {}
     for (name, radius, claim), own in sorted(cells.items(), key=lambda item: _place(item[0])):
         said = claim != ATTACK
         above = sum(row["pair"] > left[name, radius, row["applicant"]] for row in own)
@@ -173,8 +173,8 @@ def table(rows: Sequence[Row]) -> str:
         whole = _share([row["norm"] for row in own]) if said else ""
         pair = _share([row["pair"] for row in own])
         told = [claim, whole, pair, str(above) if said else "", f"{seconds:.2f}"]
-        lines.append([name, f"{radius:g}", str(len(own)), *told])
-    return render(title, heads, lines)
+        lines.setdefault(name, []).append([f"{radius:g}", str(len(own)), *told])
+    return "\n\n".join([title, *(render(name, heads, own) for name, own in lines.items())])
 
 
 def _place(cell: tuple[str, float, str]) -> tuple[int, float, int]:

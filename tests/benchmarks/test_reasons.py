@@ -67,8 +67,8 @@ def test_the_table_counts_what_attacks_contradict() -> None:
         row("certified", 2, 4, 4),  # not attacked, so not in a share beside the attack's
     ]
     lines = reasons.table(rows).splitlines()
-    assert lines[-1].split()[2:] == ["2", "certified", "50.0%", "50.0%", "1", "0.50"]
-    assert lines[-2].split()[2:] == ["2", "attack", "50.0%", "0.50"]
+    assert lines[-1].split()[1:] == ["2", "certified", "50.0%", "50.0%", "1", "0.50"]
+    assert lines[-2].split()[1:] == ["2", "attack", "50.0%", "0.50"]
 
 
 @pytest.mark.parametrize("name", reasons.NETWORKS[:1])
