@@ -54,6 +54,7 @@ ATTRIBUTIONS = {
     "input_x_gradient": ab.InputXGradient(),
     "ig-10": ab.IntegratedGradients(steps=10, quadrature="midpoint", label="ig-10"),
 }
+OTHERS = ("input_x_gradient", "ig-10")
 METHOD = ab.Certified(nodes=150)
 ATTACKS = {"kinks": KinkSteps(64), "noise": RandomPerturbation(seed=733).repeat(16)}
 TOP = 4
@@ -68,6 +69,8 @@ BALLS = tuple(
 )
 #: Of convolutional networks.
 SMALL = (ab.LpBall(0.01, 2.0), ab.LpBall(0.02, 2.0), ab.LpBall(0.005, _INF))
+#: Where their certificates become wide.
+LARGER = (ab.LpBall(0.05, 2.0), ab.LpBall(0.01, _INF))
 #: Of convolutional networks of few neurons.
 TINY = tuple(
     ab.LpBall(*each) for each in ((0.05, 2.0), (0.01, 2.0), (0.1, 2.0), (0.005, _INF), (0.01, _INF))
@@ -101,25 +104,31 @@ def ranged(network: str, ball: ab.LpBall) -> ab.LpBall:
 def plan(mlp: int, cnn: int) -> Iterator[tuple[Cell, int]]:
     """Cells and examples, so ordered that the first ones already make a report.
 
-    One example of every deeper MLP and tiny CNN, four of every MLP, saliency, then one of every
-    large convolutional network, then the other attributions, and so on.
+    Rounds of two examples of every deeper MLP and tiny CNN, four of every MLP and one of every
+    large convolutional network; of these the other attributions and the larger balls in the first
+    round alone.
     """
     mlps, cnns, others = ([*_there(names)] for names in (_MLPS, _CNNS, tuple(CERTIFIED)))
-    for number in range(max(mlp, cnn)):
-        if number < mlp:
-            for name, kind in itertools.product(others, ATTRIBUTIONS):
-                balls = BALLS if network_of(name).size == "deeper" else TINY
-                for ball in balls if kind == "saliency" else balls[:1]:
-                    yield Cell(name, kind, ranged(name, ball)), number
-        for kind in ATTRIBUTIONS:
-            own = range(4 * number, min(4 * number + 4, mlp))
-            for name, ball, place in itertools.product(mlps, BALLS, own):
+    for number in range(max(-(-mlp // 4), cnn)):
+        for name, kind in itertools.product(others, ATTRIBUTIONS):
+            balls = BALLS if network_of(name).size == "deeper" else TINY
+            for ball, place in itertools.product(balls, _round(number, 2, mlp)):
+                yield Cell(name, kind, ranged(name, ball)), place
+        for kind, name, ball in itertools.product(ATTRIBUTIONS, mlps, BALLS):
+            for place in _round(number, 4, mlp):
                 yield Cell(name, kind, ranged(name, ball)), place
                 if name.startswith("mlp") and kind == "saliency":
                     yield Cell(name, kind, ranged(name, ball), "float64"), place
-            if kind == "saliency" and number < cnn:
-                for name, ball in itertools.product(cnns, SMALL):
-                    yield Cell(name, kind, ranged(name, ball)), number
+        for place in _round(number, 1, cnn):
+            for name, ball in itertools.product(cnns, SMALL + (LARGER if number == 0 else ())):
+                yield Cell(name, "saliency", ranged(name, ball)), place
+            for name, kind in itertools.product(cnns if number == 0 else (), OTHERS):
+                yield Cell(name, kind, ranged(name, SMALL[0])), place
+
+
+def _round(number: int, size: int, count: int) -> range:
+    """The places of a round."""
+    return range(size * number, min(size * (number + 1), count))
 
 
 def _there(names: tuple[str, ...]) -> Iterator[str]:
@@ -203,4 +212,4 @@ def run(folder: Path, mlp: int, cnn: int) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    run(RESULTS, 8, 2)
+    run(RESULTS, 8, 4)

@@ -162,7 +162,8 @@ def test_the_plan_has_every_ball_and_keeps_images_in_their_range() -> None:
     assert len(cells) == len({(cell, place) for cell, place in cells})
     for cell, _ in cells:
         assert cell.ball.limited != cell.network.startswith("credit")
-        small = {"cnn": certificates.SMALL, "tiny": certificates.TINY}.get(
+        cnn = certificates.SMALL + certificates.LARGER
+        small = {"cnn": cnn, "tiny": certificates.TINY}.get(
             cell.network.partition("-")[0], certificates.BALLS
         )
         assert replace(cell.ball, low=None, high=None) in small
