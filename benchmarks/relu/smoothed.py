@@ -134,7 +134,7 @@ def method_of(network: str) -> ab.Smoothed:
 
 
 def attack_of(network: str) -> ab.attacks.AveragedAscent:
-    """Judged on fewer draws than the certificate has; the widest is not climbed: that took hours."""
+    """Judged on fewer draws than the certificate; the widest is not climbed: that took hours."""
     if SUBJECTS[network].size == "huge":
         return ab.attacks.AveragedAscent(betas=(), climbing=4, judging=40)
     return ab.attacks.AveragedAscent(climbing=16, judging=500)
