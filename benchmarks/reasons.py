@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
@@ -30,6 +29,7 @@ from attribound.auditing import FeatureMoments, TableSettings, ball_in_units, in
 from attribound.basics.tables import render
 from attribound.bounding.reasons.deciding import decide
 from attribound.bounding.reasons.motion import WholeMap
+from claims.store import Stored
 
 STORE = Path(__file__).parent / "results" / "reasons.parquet"
 NETWORKS = tuple(
@@ -48,6 +48,17 @@ CLAIMS: dict[str, ab.Method] = {
 }
 
 Row = dict[str, Any]
+SCHEMA = pa.schema(
+    {
+        "network": pa.string(),
+        "epsilon": pa.float64(),
+        "claim": pa.string(),
+        "applicant": pa.int64(),
+        "norm": pa.int64(),
+        "pair": pa.int64(),
+        "seconds": pa.float64(),
+    }
+)
 KEY = ("network", "epsilon", "claim", "applicant")
 Asked = tuple[ab.Attribution, Tensor, Callable[[float], ab.Ball]]
 
@@ -122,30 +133,20 @@ def measured(block: Sequence[Row], of: Callable[[str], Asked] = asked) -> list[R
     ]
 
 
-def stored(file: Path) -> list[Row]:
+def stored(file: Path = STORE) -> Stored:
     """What was measured so far."""
-    rows: list[Row] = pq.read_table(file).to_pylist() if file.exists() else []
-    return rows
-
-
-def store(rows: Sequence[Row], file: Path) -> None:
-    """Write all of it, or nothing."""
-    part = file.with_suffix(".part")
-    ordered = sorted(rows, key=lambda row: tuple(row[name] for name in KEY))
-    pq.write_table(pa.Table.from_pylist(ordered), part)
-    part.replace(file)
+    return Stored(file, SCHEMA, KEY)
 
 
 def run(wanted: Sequence[list[Row]], file: Path, of: Callable[[str], Asked] = asked) -> None:
     """Measure what is missing, block by block."""
     rows = stored(file)
-    known = {tuple(row[name] for name in KEY) for row in rows}
+    known = rows.keys()
     for number, block in enumerate(wanted, 1):
         lacking = [row for row in block if tuple(row[name] for name in KEY) not in known]
         if lacking:
             print(f"{number}/{len(wanted)}: {lacking[0]}", file=sys.stderr, flush=True)
-            rows += measured(lacking, of)
-            store(rows, file)
+            rows.add(pa.Table.from_pylist(measured(lacking, of), SCHEMA))
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -199,7 +200,7 @@ def main() -> None:
     torch.set_num_threads(1)
     if not chosen.only:
         run([*blocks(chosen.networks, chosen.applicants, chosen.claims)], STORE)
-    print(table(stored(STORE)))
+    print(table(stored().listed()))
 
 
 if __name__ == "__main__":

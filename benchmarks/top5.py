@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
@@ -25,6 +24,7 @@ from attribound.bounding.guarantees import method_of
 from attribound.bounding.method import Question
 from attribound.bounding.reasons.deciding import by_norm, decide
 from attribound.bounding.reasons.motions import motions
+from claims.store import Stored
 from fashion import images
 
 STORE = Path(__file__).parent / "results" / "top5.parquet"
@@ -39,6 +39,17 @@ CLAIMS = ("first_order", "mean_value", "certified")
 ATTACK = "attack"
 
 Row = dict[str, Any]
+SCHEMA = pa.schema(
+    {
+        "network": pa.string(),
+        "claim": pa.string(),
+        "epsilon": pa.float64(),
+        "image": pa.int64(),
+        "kept": pa.int64(),
+        "norm": pa.int64(),
+        "seconds": pa.float64(),
+    }
+)
 KEY = ("network", "claim", "epsilon", "image")
 
 
@@ -80,18 +91,9 @@ def measured(attribution: ab.Attribution, x: Tensor, cell: Row) -> Row:
     return {**cell, "kept": kept, "norm": norm, "seconds": time.process_time() - start}
 
 
-def stored() -> list[Row]:
+def stored(file: Path = STORE) -> Stored:
     """What was measured so far."""
-    rows: list[Row] = pq.read_table(STORE).to_pylist() if STORE.exists() else []
-    return rows
-
-
-def store(rows: Sequence[Row]) -> None:
-    """Write all of it, or nothing."""
-    part = STORE.with_suffix(".part")
-    ordered = sorted(rows, key=lambda row: tuple(row[name] for name in KEY))
-    pq.write_table(pa.Table.from_pylist(ordered), part)
-    part.replace(STORE)
+    return Stored(file, SCHEMA, KEY)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -158,7 +160,7 @@ def main() -> None:
     counts = {**COUNTS, **{name: int(n) for name, n in (each.split("=") for each in asked.set)}}
     rows = stored()
     if not asked.only:
-        known = {tuple(row[name] for name in KEY) for row in rows}
+        known = rows.keys()
         x = inputs(max(counts.values()))
         attributions: dict[str, ab.Attribution] = {}
         for cell in plan(counts):
@@ -167,9 +169,9 @@ def main() -> None:
             network = cell["network"]
             if network not in attributions:
                 attributions[network] = ab.Saliency(ab.zoo.load(network))
-            rows.append(measured(attributions[network], x[[cell["image"]]], cell))
-            store(rows)
-    print(table(rows))
+            row = measured(attributions[network], x[[cell["image"]]], cell)
+            rows.add(pa.Table.from_pylist([row], SCHEMA))
+    print(table(rows.listed()))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Set
+from collections.abc import Hashable, Iterable, Iterator, Set
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -54,10 +55,13 @@ LINEAR = pa.schema(
 
 
 class Stored:
-    """A table on disk that only grows: whole after every block, whatever happens in between."""
+    """A table on disk that only grows: whole after every block, whatever happens in between.
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self.path = path
+    ``key`` names the columns that tell its rows apart.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, key: Iterable[str] = KEY) -> None:
+        self.path, self.key = path, tuple(key)
         self.rows = pq.read_table(path, schema=schema) if path.exists() else schema.empty_table()
 
     def keys(self) -> set[tuple[Hashable, ...]]:
@@ -68,6 +72,11 @@ class Stored:
         """The rows of these keys."""
         return self.rows.filter(pa.array([key in keys for key in self._keys()], pa.bool_()))
 
+    def listed(self) -> list[dict[str, Any]]:
+        """All rows, in the order of their keys."""
+        rows: list[dict[str, Any]] = self.rows.to_pylist()
+        return sorted(rows, key=lambda row: tuple(row[name] for name in self.key))
+
     def add(self, rows: pa.Table) -> None:
         """Store these rows, too."""
         self.rows = pa.concat_tables([self.rows, rows.cast(self.rows.schema)])
@@ -76,4 +85,4 @@ class Stored:
         write_whole(self.path, memoryview(file.getvalue()))
 
     def _keys(self) -> Iterator[tuple[Hashable, ...]]:
-        return zip(*(self.rows[name].to_pylist() for name in KEY), strict=True)
+        return zip(*(self.rows[name].to_pylist() for name in self.key), strict=True)

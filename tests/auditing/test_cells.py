@@ -32,6 +32,8 @@ def test_one_cell_per_attribution_ball_and_radius_in_order() -> None:
         for ball in ("l2", "linf")
         for epsilon in (0.05, 0.1)
     ]
+    assert [cell.setting for cell in found] == sorted(cell.setting for cell in found)
+    assert found[0].setting.title == "ig, l2 ε = 0.05"
     assert all(len(cell) == 3 for cell in found)
     assert cells(SCHEMA.empty_table()) == []
 
@@ -58,6 +60,9 @@ def test_numbers_are_aligned_with_the_samples_and_nan_where_there_are_none() -> 
         assert numbers.dtype == np.float64
     assert cell.exceeded("first_order").tolist() == [True, True, False]
     assert cell.exceeded("mean_value").tolist() == [False, False, False]
+    yours = cells(rows(bounds=[{"claim": "x", "exceeded": False, "yours_exceeded": True}]))[0]
+    assert cell.either_exceeded("first_order").tolist() == [True, True, False]
+    assert yours.either_exceeded("x").tolist() == [True, True, True]
     assert [len(each) for each in cell.repeats("pgd")] == [2, 2, 0]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from attribound.attacks import AttributionAscent
 from attribound.auditing.measure import measure
 from attribound.auditing.rows import REASONS_SCHEMA, untimed
 from attribound.auditing.store import Run
+from attribound.bounding.reasons.attained import attained
+from attribound.bounding.reasons.record import Displacement
 from attribound.data import Columns
 from attribound.data.examples import InMemory
 from auditing import cases
@@ -63,6 +66,20 @@ def test_records_are_what_the_library_says(run) -> None:
             assert record["seconds"] >= 0
     certified = [row["reasons"][3] for row in rows]
     assert not any(record["exceeded"] for record in certified)
+
+
+def test_what_rounding_may_have_done_contradicts_no_claim(monkeypatch) -> None:
+    """As of deviations; what the attack left is in the rows as it was evaluated."""
+
+    def unsure(*asked: Any) -> Displacement:
+        return replace(attained(*asked), kept=torch.tensor([0, 0]), at_most=torch.tensor([3, 0]))
+
+    monkeypatch.setattr("attribound.auditing.reasoned.attained", unsure)
+    subject = cases.subject(keep=3, claims=(ab.FirstOrder(),), balls=(ab.L2Ball(1e-4),))
+    records = [row["reasons"][0] for row in measure(subject, cases.batch(2)).rows.to_pylist()]
+    assert [record["attacked_kept"] for record in records] == [0, 0]
+    assert all(record["kept"] > 0 for record in records), "else this tests nothing"
+    assert [record["exceeded"] for record in records] == [False, True]
 
 
 def test_a_line_a_reason_by_name_and_id(run) -> None:

@@ -48,12 +48,12 @@ def test_killed_it_goes_on_where_it_was(tmp_path, capsys) -> None:
     file = tmp_path / "reasons.parquet"
     wanted = [*reasons.blocks(["any"], 4, ["first_order"])]
     reasons.run(wanted[:3], file, tiny)
-    before = reasons.stored(file)
+    before = reasons.stored(file).listed()
     assert len(before) == 3 * 4
     capsys.readouterr()
     reasons.run(wanted, file, tiny)
     assert len(capsys.readouterr().err.splitlines()) == len(wanted) - 3
-    after = reasons.stored(file)
+    after = reasons.stored(file).listed()
     assert len(after) == 4 * len(wanted)
     assert all(each in after for each in before)
 

@@ -121,6 +121,46 @@ def test_what_rounding_may_explain_is_not_called_exceeded(case, beyond: float, s
     assert checked.summary["within_error"] == (said != "exceeded")
 
 
+@pytest.mark.parametrize(
+    ("dtype", "margin", "exceeded"),
+    [(torch.float32, 3e-7, False), (torch.float32, 1e-3, True), (torch.float64, 3e-7, True)],
+)
+def test_places_that_rounding_may_have_changed_contradict_nothing(dtype, margin, exceeded) -> None:
+    """Two scores change places by a margin; a claim says that they can not."""
+    diagonal = torch.diag(torch.tensor([1.0, 1.0, 0.1])).to(dtype)
+    attribution = ab.Saliency(cases.Quadratic(torch.stack([diagonal, -diagonal])))
+    x = torch.tensor([[1.0, 1.0 - margin / 2, 1.0]], dtype=dtype)
+    delta = torch.tensor([[0.0, margin, 0.0]], dtype=dtype)
+
+    def swap(*_: object) -> ab.Attacked:
+        return ab.attacks.judge(attribution, x, delta)
+
+    r = ab.reasons(attribution, x, ab.L2Ball(0.01), 1, attack=swap)
+    assert r.attained.kept.tolist() == [0]
+    assert not r.exceeded.any()  # nothing was said
+    said = replace(r, kept=torch.ones_like(r.kept))
+    assert said.exceeded.tolist() == [exceeded]
+    assert said.sentence(0).endswith("left 0" if exceeded else "left 0, within evaluation error")
+    assert not replace(said, attained=None).exceeded.any()
+
+
+def test_of_perturbations_the_one_that_surely_left_fewest_is_told() -> None:
+    """All of the list by a hair is less than one member for sure."""
+    diagonal = torch.diag(torch.tensor([1.0, 1.0, 1.0, 1.0]))
+    attribution = ab.Saliency(cases.Quadratic(torch.stack([diagonal, -diagonal])))
+    x = torch.tensor([[1.0, 1.0, 1.0 - 2e-7, 1.0 - 2e-7]])
+    hair = torch.tensor([[0.0, 0.0, 4e-7, 4e-7]])
+    one = torch.tensor([[0.0, 0.0, 1e-2, 0.0]])
+
+    def both(*_: object) -> ab.Attacked:
+        trials = tuple(ab.attacks.judge(attribution, x, each) for each in (hair, one))
+        return replace(trials[0], trials=trials)
+
+    left = ab.reasons(attribution, x, ab.L2Ball(0.01), 2, attack=both).attained
+    assert (left.kept.item(), left.at_most.item()) == (1, 1)
+    torch.testing.assert_close(left.delta, one)
+
+
 @pytest.mark.parametrize("make", [ab.models.MLP, ab.models.SmallCNN])
 @pytest.mark.parametrize("recipe", [ab.Saliency(), ab.IntegratedGradients(steps=5)], ids=str)
 def test_networks_need_fewer_roundings_than_are_allowed(make, recipe) -> None:

@@ -109,8 +109,8 @@ def audit(
     with run, ExitStack() as stack:
         watch: Watcher = Unseen()
         if console is not None:
-            ready = sum(manifest.size(number) for number in run.done())
-            watch = stack.enter_context(shown(console, len(samples), run.rows(), ready))
+            seen = shown(console, len(samples), run.rows(), run.measured)
+            watch = stack.enter_context(seen)
         work = replace(work, told=watch.told)
         results = stack.enter_context(closing((engine or LocalEngine()).run(work, run.missing())))
         for number, measured in results:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,24 @@ import pyarrow.compute as pc
 from attribound.results import claim_named, claims
 
 Numbers = npt.NDArray[np.float64]
-_KEY = ("attribution", "ball", "epsilon")
+
+
+class Setting(NamedTuple):
+    """What tells the cells of a run apart."""
+
+    attribution: str
+    ball: str
+    epsilon: float
+
+    @property
+    def title(self) -> str:
+        """What people call it: attribution, ball and radius."""
+        return f"{self.attribution}, {self.within}"
+
+    @property
+    def within(self) -> str:
+        """Ball and radius alone."""
+        return f"{self.ball} ε = {self.epsilon:g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +48,11 @@ class Cell:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def setting(self) -> Setting:
+        """Which cell it is."""
+        return Setting(self.attribution, self.ball, self.epsilon)
 
     @property
     def samples(self) -> list[int]:
@@ -103,6 +125,10 @@ class Cell:
         """Where an attack on the user's own network went beyond the bound under a claim."""
         return np.nan_to_num(self.bound(claim, "yours_exceeded")).astype(bool)
 
+    def either_exceeded(self, claim: str) -> npt.NDArray[np.bool_]:
+        """Where an attack did, on what the bound speaks of or on the user's own network."""
+        return self.exceeded(claim) | self.yours_exceeded(claim)
+
     def attack(self, name: str, field: str = "deviation") -> Numbers:
         """A field of one attack."""
         return _aligned(self._attacks, "attack", name, field)
@@ -139,15 +165,15 @@ class Cell:
 
 def cells(rows: pa.Table) -> list[Cell]:
     """The rows of a run, one cell per attribution, ball and radius, in that order."""
-    keys = rows.select(list(_KEY)).group_by(list(_KEY), use_threads=False).aggregate([])
+    names = [*Setting._fields]
+    keys = rows.select(names).group_by(names, use_threads=False).aggregate([])
     found = []
-    for key in sorted(keys.to_pylist(), key=lambda row: tuple(row[name] for name in _KEY)):
+    for setting in sorted(Setting(**key) for key in keys.to_pylist()):
         mask = None
-        for name in _KEY:
-            same = pc.equal(rows[name], pa.scalar(key[name]))
+        for name, value in setting._asdict().items():
+            same = pc.equal(rows[name], pa.scalar(value))
             mask = same if mask is None else pc.and_(mask, same)
-        chosen = rows.filter(mask)
-        found.append(Cell(key["attribution"], key["ball"], key["epsilon"], chosen))
+        found.append(Cell(*setting, rows.filter(mask)))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -103,7 +103,7 @@ def _records(
         "attacked_kept": left.kept,
         "attacked_features": left.features,
         "attacked_values": left.map.flatten(1).gather(1, found.features),
-        "exceeded": left.kept < found.kept,
+        "exceeded": replace(found, attained=left).exceeded,
     }
     lists = {name: column.detach().cpu().tolist() for name, column in columns.items()}
     return [

@@ -99,7 +99,7 @@ _REASON = {
     "attacked_kept": _INT,
     "attacked_features": _PLACES,
     "attacked_values": _LIST,
-    "exceeded": _BOOL,  # it left fewer than surely stay
+    "exceeded": _BOOL,  # it left fewer than surely stay, by more than the evaluation error
     "seconds": _FLOAT,
 }
 #: The attack that moved a sample furthest; ``degrees`` is the largest angle of all.

@@ -152,6 +152,11 @@ class Run:
         """Whether every batch is stored."""
         return len(self.done()) == self.manifest.batches  # each of them a batch of this run
 
+    @property
+    def measured(self) -> int:
+        """How many samples are stored."""
+        return sum(self.manifest.size(number) for number in self.done())
+
     def write(self, number: int, measured: Tables) -> None:
         """Store what was measured on batch ``number``, whole or not at all.
 

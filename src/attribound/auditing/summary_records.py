@@ -9,6 +9,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from attribound.auditing.cells import Setting
+
 _Z = 1.959963984540054  # 97.5 % of a standard normal variable are below
 
 
@@ -158,6 +160,11 @@ class Summary:
     fidelity: CopySummary | None
     attacks: dict[str, AttackSummary]
     claims: dict[str, ClaimSummary]
+
+    @property
+    def setting(self) -> Setting:
+        """Which cell it sums up."""
+        return Setting(self.attribution, self.ball, self.epsilon)
 
     def record(self) -> dict[str, Any]:
         """Plain values for JSON, which has no infinity: it becomes the text ``inf``."""

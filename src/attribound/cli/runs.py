@@ -76,10 +76,9 @@ def _described(path: Path) -> dict[str, Any]:
 def _described_run(path: Path, run: auditing.Run) -> dict[str, Any]:
     manifest = run.manifest
     settings = manifest.settings
-    done = sum(manifest.size(number) for number in run.done())
     return {
         "run": str(path),
-        "samples": f"{done}/{manifest.samples}",
+        "samples": f"{run.measured}/{manifest.samples}",
         "model": settings.get("model"),
         "data": settings.get("data"),
         "attributions": ", ".join(_attribution(each) for each in settings.get("attributions", ())),

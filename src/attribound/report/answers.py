@@ -82,7 +82,7 @@ def answers(run: Run) -> Answers:
     """What a reader of ``run`` wants to know; nothing of it is better than the worst row behind."""
     manifest = run.manifest
     copy = copy_of(manifest.settings)
-    missing = manifest.samples - sum(manifest.size(number) for number in run.done())
+    missing = manifest.samples - run.measured
     rows = run.rows()
     grouped = groups(rows)
     said = verdict(grouped, missing, copy)
@@ -114,7 +114,7 @@ def one_line(run: Run) -> str:
         f"{len(found)} settings",
     ]
     errors = sum(error is not None for cell in found for error in cell.errors)
-    missing = run.manifest.samples - sum(run.manifest.size(number) for number in run.done())
+    missing = run.manifest.samples - run.measured
     parts += [f"{missing} missing"] if missing else []
     parts += [f"{errors} errors"] if errors else []
     for each in lists(run):
@@ -124,9 +124,7 @@ def one_line(run: Run) -> str:
         own = [cell for cell in found if claim.name in cell.claims]
         values = np.concatenate([cell.bound(claim.name) for cell in own])
         n = int((~np.isnan(values)).sum())
-        over = sum(
-            int((cell.exceeded(claim.name) | cell.yours_exceeded(claim.name)).sum()) for cell in own
-        )
+        over = sum(_over(cell, claim) for cell in own)
         angles = np.concatenate([cell.bound(claim.name, "degrees") for cell in own])
         open_ = int((angles >= OPEN).sum())
         parts.append(f"{claim.name} {over}/{n} exceeded" + (f" {open_} open" if open_ else ""))
@@ -147,8 +145,8 @@ def _headline(found: Sequence[Finding]) -> tuple[str, str]:
 
 def finding(cell: Cell, copy: str, missing: int = 0) -> Finding:
     """What is known of the angles of one setting; samples that failed are limited by nothing."""
-    where = _title(cell)
-    lead = f"for {cell.attribution} within {cell.ball} ε = {cell.epsilon:g}, "
+    where = cell.setting.title
+    lead = f"for {cell.attribution} within {cell.setting.within}, "
     n, attacked = len(cell) + missing, _attacked(cell)
     own = _own(cell)
     proofs = [claim for claim in own if claim.proves and _limited(cell, claim).size]
@@ -220,7 +218,7 @@ def _limited(cell: Cell, claim: Claim) -> Numbers:
 
 def _over(cell: Cell, claim: Claim) -> int:
     """How many bounds an attack exceeded, on what they speak of or on the user's network."""
-    return int((cell.exceeded(claim.name) | cell.yours_exceeded(claim.name)).sum())
+    return int(cell.either_exceeded(claim.name).sum())
 
 
 def _angles(cell: Cell) -> Numbers:
@@ -279,7 +277,9 @@ def _reach(found: Sequence[Group], known: Mapping[str, Finding]) -> list[str]:
     said = []
     for group in found:
         levels = {
-            cell.epsilon: known[_title(cell)].level for cell in group.cells if _title(cell) in known
+            cell.epsilon: known[cell.setting.title].level
+            for cell in group.cells
+            if cell.setting.title in known
         }
         proved = [radius for radius, level in levels.items() if level == PROVED]
         if proved and len(levels) > 1:
@@ -287,10 +287,6 @@ def _reach(found: Sequence[Group], known: Mapping[str, Finding]) -> list[str]:
             then = f"; at {min(beyond):g} not for all" if beyond else ""
             said.append(f"{group.title}: proved for all samples up to ε = {max(proved):g}{then}.")
     return said
-
-
-def _title(cell: Cell) -> str:
-    return f"{cell.attribution}, {cell.ball} ε = {cell.epsilon:g}"
 
 
 def _which(run: Run) -> str:

@@ -112,15 +112,12 @@ def dossier(run: Run) -> Dossier:
 
 def _scope(run: Run, every: Sequence[Cell]) -> Pairs:
     manifest, settings = run.manifest, run.manifest.settings
-    done = sum(manifest.size(number) for number in run.done())
+    data = manifest.data.get("name", "data")
     attributions = ", ".join(dict.fromkeys(cell.attribution for cell in every)) or "-"
     lists_ = " and the list of its largest scores" if settings.get("keep") else ""
     return [
         ("network", str(manifest.model.get("name", "a model"))),
-        (
-            "samples",
-            f"{done} of {manifest.samples} {called(run)} of {manifest.data.get('name', 'data')}",
-        ),
+        ("samples", f"{run.measured} of {manifest.samples} {called(run)} of {data}"),
         ("explanation", attributions),
         (
             "property",
@@ -184,11 +181,10 @@ def _claim(name: str, every: Sequence[Cell], copy: str) -> Mapping[str, str]:
 
 
 def _counts(cell: Cell, copy: str) -> list[Count]:
-    where = f"{cell.attribution}, {cell.ball} ε = {cell.epsilon:g}"
-    setting = f"{where}: no further than a bound that limits the direction"
+    setting = f"{cell.setting.title}: no further than a bound that limits the direction"
     found = []
     for claim in records(cell.claims):
-        over = cell.exceeded(claim.name) | cell.yours_exceeded(claim.name)
+        over = cell.either_exceeded(claim.name)
         limited = cell.bound(claim.name, "degrees") < OPEN
         proofs = int((limited & ~over).sum()) if claim.proves else 0
         whose = " and ".join(network(each, copy) for each in sorted(cell.subjects(claim.name)))
@@ -213,7 +209,6 @@ def _list_counts(listed: Sequence[SettingLists]) -> list[Count]:
 
 def _exceeded(cell: Cell) -> list[Counterexample]:
     """Bounds that an attack exceeded on what they speak of, or on the user's own network."""
-    setting = f"{cell.attribution}, {cell.ball} ε = {cell.epsilon:g}"
     ids = cell.rows["id"].to_pylist()
     found = []
     for claim in records(cell.claims):
@@ -231,10 +226,10 @@ def _exceeded(cell: Cell) -> list[Counterexample]:
                 bound, attack = float(bounds[at]), float(attacks[at])
                 found.append(
                     Counterexample(
-                        (cell.attribution, cell.ball, cell.epsilon),
+                        cell.setting,
                         cell.samples[at],
                         str(ids[at] or cell.samples[at]),
-                        setting,
+                        cell.setting.title,
                         f"{claim.title}{on}",
                         f"moved by {number(attack)}, the bound is {number(bound)}",
                         attack / bound if bound else float("inf"),
@@ -245,7 +240,7 @@ def _exceeded(cell: Cell) -> list[Counterexample]:
 
 def _changed(every: Sequence[Cell], listed: Sequence[SettingLists]) -> list[Counterexample]:
     """Lists that an attack changed."""
-    titles = {f"{cell.attribution}, {cell.ball} ε = {cell.epsilon:g}": cell for cell in every}
+    titles = {cell.setting.title: cell for cell in every}
     found = []
     for each in listed:
         cell, names = titles[each.title], each.data["names"]
@@ -263,11 +258,16 @@ def _changed(every: Sequence[Cell], listed: Sequence[SettingLists]) -> list[Coun
             came = [one for one in row["there"] if one not in row["features"]]
             at = ids.index(place)
             said = f"{_names(gone, names)} gave way to {_names(came, names)}"
-            key = (cell.attribution, cell.ball, cell.epsilon)
             share = 1 + len(gone) / len(row["features"])
             found.append(
                 Counterexample(
-                    key, cell.samples[at], place, each.title, "the list stays", said, share
+                    cell.setting,
+                    cell.samples[at],
+                    place,
+                    each.title,
+                    "the list stays",
+                    said,
+                    share,
                 )
             )
     return found

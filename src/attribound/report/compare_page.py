@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from attribound.auditing import Cell, Run, cells
+from attribound.auditing import Cell, Run
+from attribound.auditing.cells import Setting
 from attribound.auditing.summary import OPEN
 from attribound.basics.packages import package
 from attribound.basics.whole_files import store_whole, storing
 from attribound.report.answers import answers, chosen_claim
-from attribound.report.comparison import Comparison, RunDifference, compare
+from attribound.report.comparison import Comparison, RunDifference, by_setting, compare
 from attribound.report.gallery import Exhibit, class_name, exhibits, regions, stored_maps
 from attribound.report.groups import groups
 from attribound.report.page import asset, policy
@@ -25,7 +26,6 @@ from attribound.report.summary_table import angle, number
 _PURPOSE = "a comparison as a page"
 #: Samples in the table, and with pictures: those that differ most.
 SAMPLES, PICTURED = 20, 4
-_Key = tuple[str, str, float]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def render_comparison(runs: Sequence[Run]) -> str:
         notes=found.notes,
         number=number,
         differ=[_differ(runs[0], run) for run in runs[1:]],
-        setting="" if key is None else f"{key[0]}, {key[1]} ε = {key[2]:g}",
+        setting="" if key is None else key.title,
         samples=beside[:SAMPLES],
         total=len(beside),
         pictured=[] if key is None else _pictured(runs, key, beside),
@@ -96,7 +96,7 @@ def headline(found: Comparison) -> str:
     sure = "" if most.clear else ", which may be chance"
     return (
         f"{said}; attacks turn explanations by {abs(most.difference):.1f}° {word} in the other run "
-        f"(mean, {most.attribution}, {most.ball} ε = {most.epsilon:g}{sure})."
+        f"(mean, {most.setting.title}{sure})."
     )
 
 
@@ -116,14 +116,10 @@ def _blocks(found: Comparison) -> list[dict[str, Any]]:
     """Differences by setting, each with its interval as a drawing from -1 to 1."""
     names = {name: _letter(at) for at, name in enumerate(found.others, 1)}
     blocks = []
-    ordered = sorted(
-        found.differences, key=lambda each: (each.attribution, each.ball, each.epsilon)
-    )
-    for key, members in groupby(
-        ordered, key=lambda each: (each.attribution, each.ball, each.epsilon)
-    ):
+    ordered = sorted(found.differences, key=lambda each: each.setting)
+    for key, members in groupby(ordered, key=lambda each: each.setting):
         rows = [(each, names[each.run], _drawn(each)) for each in members]
-        blocks.append({"title": f"{key[0]}, {key[1]} ε = {key[2]:g}", "rows": rows})
+        blocks.append({"title": key.title, "rows": rows})
     return blocks
 
 
@@ -137,20 +133,17 @@ def _drawn(each: RunDifference) -> tuple[float, float, float] | None:
     return low, middle, high
 
 
-def _samples(runs: Sequence[Run]) -> tuple[_Key | None, list[Beside]]:
+def _samples(runs: Sequence[Run]) -> tuple[Setting | None, list[Beside]]:
     """The samples of the largest ball that all runs have, those that differ most first.
 
     None if the runs have other samples.
     """
     prints = {run.manifest.data["fingerprint"] for run in runs}
-    tables = [
-        {(cell.attribution, cell.ball, cell.epsilon): cell for cell in cells(run.rows())}
-        for run in runs
-    ]
+    tables = [by_setting(run) for run in runs]
     common = [key for key in tables[0] if all(key in table for table in tables)]
     if len(prints) > 1 or not common:
         return None, []
-    key = max(common, key=lambda each: each[2])
+    key = max(common, key=lambda each: each.epsilon)
     classes = [str(name) for name in runs[0].manifest.data.get("classes") or ()]
     return key, beside([table[key] for table in tables], classes)
 
@@ -183,7 +176,7 @@ def _angle(value: float) -> str:
 
 
 def _pictured(
-    runs: Sequence[Run], key: _Key, rows: Sequence[Beside]
+    runs: Sequence[Run], key: Setting, rows: Sequence[Beside]
 ) -> list[tuple[Beside, list[Exhibit | None]]]:
     """The samples that differ most and whose maps are stored, with a card of each run."""
     have = [{*stored_maps(run.maps()).get(key, {})} for run in runs]

@@ -14,6 +14,7 @@ from rich.text import Text
 from scipy import stats
 
 from attribound.auditing import Cell, Run, cells
+from attribound.auditing.cells import Setting
 from attribound.auditing.rows import AVERAGED, COPY, YOURS
 from attribound.auditing.summary import OPEN
 from attribound.basics.errors import InputError
@@ -53,6 +54,11 @@ class RunDifference:
     paired: bool
 
     @property
+    def setting(self) -> Setting:
+        """Where it was measured."""
+        return Setting(self.attribution, self.ball, self.epsilon)
+
+    @property
     def clear(self) -> bool:
         """Whether zero is outside the interval."""
         return not self.low <= 0 <= self.high
@@ -90,7 +96,7 @@ class Comparison:
             table.add_column(Text(name), justify="left" if words else "right")
         before = ""
         for each in self.differences:
-            setting = f"{each.attribution}, {each.ball} ε = {each.epsilon:g}"
+            setting = each.setting.title
             row = [
                 "" if setting == before else setting,
                 each.what,
@@ -129,9 +135,9 @@ def compare(runs: Sequence[Run]) -> Comparison:
             "runs", expected="two or more", got=str(len(runs)), remedy="give the folders of runs"
         )
     first, notes, found = runs[0], [], []
-    ours = _cells(first)
+    ours = by_setting(first)
     for other in runs[1:]:
-        theirs = _cells(other)
+        theirs = by_setting(other)
         paired = first.manifest.data["fingerprint"] == other.manifest.data["fingerprint"]
         if not paired:
             notes.append(f"{other.path}: other samples than {first.path}, so not paired")
@@ -153,14 +159,12 @@ def compare(runs: Sequence[Run]) -> Comparison:
     return Comparison(str(first.path), others, tuple(found), tuple(notes))
 
 
-_Key = tuple[str, str, float]
+def by_setting(run: Run) -> dict[Setting, Cell]:
+    """The cells of a run by what tells them apart."""
+    return {cell.setting: cell for cell in cells(run.rows())}
 
 
-def _cells(run: Run) -> dict[_Key, Cell]:
-    return {(cell.attribution, cell.ball, cell.epsilon): cell for cell in cells(run.rows())}
-
-
-def _listed(settings: dict[_Key, Cell]) -> str:
+def _listed(settings: dict[Setting, Cell]) -> str:
     names = [f"{attribution} {ball} {epsilon:g}" for attribution, ball, epsilon in settings]
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
@@ -176,7 +180,7 @@ def _copies(one: Run, two: Run) -> str | None:
 
 
 def _differences(
-    run: str, key: _Key, both_cells: tuple[Cell, Cell], paired: bool, copy: str | None
+    run: str, key: Setting, both_cells: tuple[Cell, Cell], paired: bool, copy: str | None
 ) -> list[RunDifference]:
     mine, theirs = both_cells
     a, b = _columns(mine, copy), _columns(theirs, copy)

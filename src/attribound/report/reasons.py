@@ -151,12 +151,11 @@ def _lists(
     def name(place: int) -> str:
         return known[place] if place < len(known) else f"score {place}"
 
-    title = f"{cell.attribution}, {cell.ball} ε = {cell.epsilon:g}"
     ordered = sorted(records, key=lambda claim: (claim_record(claim).order, claim))
     made = {claim: _summary(claim, records[claim], cell, copy) for claim in ordered}
     best = max(ordered, key=lambda claim: (_subject(records[claim]) == YOURS, ordered.index(claim)))
     return SettingLists(
-        title,
+        cell.setting.title,
         tuple(made.values()),
         made[best],
         _replaced([record for _, record in records[best]], name),
@@ -177,7 +176,7 @@ def _summary(
     k, n = len(records[0]["features"]), len(records)
     return ListSummary(
         attribution=cell.attribution,
-        where=f"{cell.ball} ε = {cell.epsilon:g}",
+        where=cell.setting.within,
         claim=claim_record(claim).title,
         whose=network(_subject(numbered), copy),
         k=k,
@@ -227,7 +226,7 @@ def _data(
         for place in (*record["features"], *record["attacked_features"])
     }
     return {
-        "title": f"{cell.attribution}, {cell.ball} ε = {cell.epsilon:g}",
+        "title": cell.setting.title,
         "total": len(cell),
         "samples": [*samples.values()],
         "names": {place: name(place) for place in sorted(places)},

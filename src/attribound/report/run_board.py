@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attribound.auditing import Cell, Run, cells, summarise
+from attribound.auditing.cells import Setting
 from attribound.auditing.summary import OPEN
 from attribound.auditing.summary_records import Summary
 from attribound.report.answers import WORDS, chosen_claim, finding
@@ -32,7 +33,7 @@ _HOW = (
     "strongest claim about the network itself; open (180) where nothing limits it. Lists kept: "
     "share of the lists of reasons that surely stay. Medians and means over all samples of a run."
 )
-_Key = tuple[str, str, str, str, float]
+_Key = tuple[str, str, Setting]
 
 
 def run_tables(runs: Sequence[Run]) -> list[BoardTable]:
@@ -46,34 +47,30 @@ def run_tables(runs: Sequence[Run]) -> list[BoardTable]:
         rows = run.rows()
         kept = {each.title: each.answer.sure / each.answer.n for each in lists(run)}
         for cell, summary in zip(cells(rows), summarise(rows), strict=True):
-            key = (str(data.get("name")), str(data["fingerprint"]), *_setting(cell))
+            key = (str(data.get("name")), str(data["fingerprint"]), cell.setting)
             tables.setdefault(key, []).append(_row(run, cell, summary, kept))
     names = sorted(tables)
     return [
         BoardTable(
-            f"{name}: {attribution}, {ball} ε = {epsilon:g}",
+            f"{name}: {setting.title}",
             (*([_HOW] if key == names[0] else []), f"Samples {fingerprint[:23]}."),
             HEADER,
             tuple(tuple(row) for _, row in sorted(tables[key])),
         )
         for key in names
-        for name, fingerprint, attribution, ball, epsilon in [key]
+        for name, fingerprint, setting in [key]
     ]
-
-
-def _setting(cell: Cell) -> tuple[str, str, float]:
-    return cell.attribution, cell.ball, cell.epsilon
 
 
 def _row(run: Run, cell: Cell, summary: Summary, kept: dict[str, float]) -> tuple[float, list[str]]:
     """By what it is sorted, and its cells."""
-    missing = run.manifest.samples - sum(run.manifest.size(number) for number in run.done())
+    missing = run.manifest.samples - run.measured
     claim = chosen_claim(cell)
     allowed = None if claim is None else summary.claims[claim.name]
     attack = summary.yours or summary.best
     turned = None if attack is None else attack.degrees
     fine = summary.n - summary.errors
-    list_share = kept.get(f"{cell.attribution}, {cell.ball} ε = {cell.epsilon:g}")
+    list_share = kept.get(cell.setting.title)
     row = [
         str(run.manifest.model.get("name", "a model")),
         WORDS[finding(cell, copy_of(run.manifest.settings), missing).level],

@@ -142,7 +142,7 @@ def _block(summary: Summary, copy: str, both: bool) -> TableBlock:
             title += f" ({claim.n} of {measured} samples)"
         rows.append(_claim(title, claim, both))
     failed = f" ({summary.errors} of {summary.n} samples failed)" if summary.errors else ""
-    title = f"{summary.attribution}, {summary.ball} ε = {summary.epsilon:g}{failed}"
+    title = f"{summary.setting.title}{failed}"
     note = "" if summary.fidelity is None else apart(summary.fidelity, copy)
     return TableBlock(title, tuple(rows), note)
 

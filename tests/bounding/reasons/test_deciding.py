@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attribound.attacks.displace import first_of, staying
 from attribound.bounding.certified.relu.region import Region
-from attribound.bounding.reasons.deciding import by_norm, cost, decide
+from attribound.bounding.reasons.deciding import at_most, by_norm, cost, decide
 from attribound.bounding.reasons.motion import Directed, RowMotion, Rows, WholeMap
 from attribound.operators import DenseOperator
 
@@ -162,6 +162,27 @@ def test_by_norm_is_attained_as_a_tie() -> None:
     assert by_norm(size, torch.tensor([0, 1, 2]), 100.0) == 2  # only one can come in
     assert decide(size, WholeMap(tie * (1 - 1e-6), 4), 2, "absolute").kept == 2
     assert decide(size, WholeMap(math.inf, 4), 2, "absolute").kept == 0
+
+
+def test_an_error_brings_back_as_many_as_it_pays_for() -> None:
+    """Two of three have left: by 0.1 the first, and both together by what their cost is."""
+    size = torch.tensor([3.0, 1.0, 0.9, 1.1, 1.4], dtype=torch.float64)
+    members = torch.tensor([0, 1, 2])
+    one, both = 0.1 / math.sqrt(2), cost(size[[3, 4]], size[[1, 2]])
+    assert at_most(size, members, 0.0) == at_most(size, members, one * (1 - 1e-6)) == 1
+    assert at_most(size, members, one * (1 + 1e-6)) == at_most(size, members, 0.999 * both) == 2
+    assert at_most(size, members, 1.001 * both) == at_most(size, members, 9.0) == 3
+    assert at_most(size, torch.tensor([0, 4, 3]), 0.0) == 3
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_an_error_can_not_bring_back_no_move_does(seed) -> None:
+    scores, matrix = drawn(seed)
+    members = first_of(matrix[:, :1].T, 3, "value")[0]
+    moves = torch.randn(2000, 6, generator=torch.Generator().manual_seed(seed)).double()
+    moves = 0.4 * moves / moves.norm(dim=1, keepdim=True)
+    stayed = staying(scores + moves, matrix[:, 0].expand(2000, 6), 3, "value")
+    assert stayed.max() <= at_most(scores, members, 0.4)
 
 
 def test_single_ends_and_pairs_of_dense_directions_are_those_of_rows() -> None:

@@ -108,17 +108,19 @@ CERTIFIED = register_claim(
         "certified",
         title="certified",
         order=50,
-        promise="Proved for every perturbation in the ball, rounding included.",
+        promise="Proved for every perturbation in the ball, the rounding of the proof included. "
+        "The rounding of a smooth network as it is evaluated is not covered, that of maps of ReLU "
+        "networks is estimated.",
         method=Certified,
         rests_on=("first_order",),
         held="It is proved for every perturbation; the attacks agree.",
         exceeded="That must not happen: either the run was changed or attribound has an error; "
         "please report it.",
         proves=True,
-        arithmetic="Smooth networks: the real function that the stored weights define; the "
-        "rounding of the proof's own computation is covered, that of evaluating the network in "
-        "floating point is not. ReLU networks: masks as the network evaluates them; the rounding "
-        "of the values of maps at x + delta is estimated, not proved.",
+        arithmetic="Smooth networks and exact integrals: the real function that the stored weights "
+        "define; the rounding of the proof's own computation is covered, that of evaluating the "
+        "network in floating point is not. Other maps of ReLU networks: masks as the network "
+        "evaluates them; the rounding of the values of maps at x + delta is estimated, not proved.",
         moves=Moves.NESTED,
         colour="#009e73",
         symbol="star",

@@ -16,15 +16,17 @@ from attribound.attacks import (
     KinkSteps,
     RandomPerturbation,
 )
-from attribound.attacks.displace import By, first_of, staying
+from attribound.attacks.displace import By, first_of, sizes, staying
 from attribound.attributions import Attribution
 from attribound.attributions.averaged import Averaged
 from attribound.basics.errors import AttriboundError, KinkError
-from attribound.basics.tensors import per_example
+from attribound.basics.tensors import norm, per_example
 from attribound.bounding.method import Method, Question
 from attribound.bounding.reasons.averaged import check_asked
+from attribound.bounding.reasons.deciding import at_most
 from attribound.bounding.reasons.record import Displacement
 from attribound.bounding.smoothed import Smoothed
+from attribound.bounding.validation import evaluation_errors
 from attribound.results import Attacked
 
 _BETAS = (10.0, 50.0)  # of smooth copies of a network that has no slopes of its own
@@ -98,21 +100,34 @@ def _fewest(
     deltas: Sequence[Tensor],
     objective: Displaced,
 ) -> Displacement:
+    """What surely left most of the list, of equals what left most of it as it was evaluated."""
     x, k, by = question.x, objective.k, objective.by
     best = torch.zeros_like(x)
     kept = torch.full((len(x),), k, device=x.device)
+    most = kept
     margin = torch.full((len(x),), -torch.inf, dtype=clean.dtype, device=x.device)
     features = first_of(clean, k, by)
     best_map = clean
     for delta in deltas:
         after = _maps(attribution, x + delta, question.target)
         now, lead = staying(after, clean, k, by), objective.score(after, clean)
-        wins = (now < kept) | ((now == kept) & (lead > margin))
+        sure = _at_most(after, clean, k, by)
+        further = (now < kept) | ((now == kept) & (lead > margin))
+        wins = (sure < most) | ((sure == most) & further)
         best = torch.where(per_example(wins, best), delta, best)
         best_map = torch.where(per_example(wins, best_map), after, best_map)
         features = torch.where(wins.unsqueeze(1), first_of(after, k, by), features)
         kept, margin = torch.where(wins, now, kept), torch.where(wins, lead, margin)
-    return Displacement(kept, best, features, best_map.detach())
+        most = torch.where(wins, sure, most)
+    return Displacement(kept, most, best, features, best_map.detach())
+
+
+def _at_most(after: Tensor, clean: Tensor, k: int, by: By) -> Tensor:
+    """How many of the clean list may have stayed, as far as rounding lets one know."""
+    errors, _ = evaluation_errors(norm(clean), norm(after - clean))
+    now, listed = sizes(after, by).detach().double().cpu(), first_of(clean, k, by).cpu()
+    rows = zip(now, listed, errors.tolist(), strict=True)
+    return torch.tensor([at_most(*row) for row in rows], device=clean.device)
 
 
 def _maps(attribution: Attribution, points: Tensor, target: Tensor) -> Tensor:

@@ -157,6 +157,28 @@ def cost(members: Tensor, rivals: Tensor) -> float:
     return math.sqrt(float(square)) * _BELOW
 
 
+def at_most(size: Tensor, members: Tensor, error: float) -> int:
+    """How many of ``members (k,)`` may be among the k largest of a map that is off by ``error``.
+
+    For one more of them its size and that of the weakest on the list must meet, and so on: what
+    :func:`cost` says. Rounding is such an error, so that fewer than this have surely not stayed.
+    """
+    listed = torch.zeros(len(size), dtype=torch.bool)
+    listed[first_of(size.unsqueeze(0), len(members), "value")[0]] = True
+    belongs = torch.zeros_like(listed)
+    belongs[members] = True
+    gone = size[belongs & ~listed].sort(descending=True).values
+    instead = size[listed & ~belongs].sort().values
+    stayed = len(members) - len(gone)
+    for more in range(1, len(gone) + 1):
+        if (instead[0] - gone[0]) / math.sqrt(2) > error:  # at least that, and quickly known
+            break
+        if cost(instead[:more], gone[:more]) > error:
+            break
+        stayed += 1
+    return stayed
+
+
 def _in_order(beaten: Tensor, top: Tensor) -> int:
     """Places from the first on whose member surely beats all but those before it."""
     for rank in range(len(top)):

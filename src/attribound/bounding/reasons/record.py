@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from attribound.attacks.displace import By
@@ -18,12 +19,15 @@ class Displacement:
 
     Attributes:
         kept: fewest of the k reasons that were among the k largest scores somewhere in the ball.
+        at_most: no more than so many were, whatever the rounding of both maps did: of those that
+            left, some may have done so by no more than the evaluation error.
         delta: where that was, ``(batch, *features)``.
         features: the k largest scores there, ``(batch, k)``.
         map: the attribution there, ``(batch, *scores)``.
     """
 
     kept: Tensor
+    at_most: Tensor
     delta: Tensor
     features: Tensor
     map: Tensor
@@ -70,6 +74,13 @@ class Reasons:
     def __len__(self) -> int:
         return len(self.kept)
 
+    @property
+    def exceeded(self) -> Tensor:
+        """Where the attack left fewer than was said, by more than the evaluation error."""
+        if self.attained is None:
+            return torch.zeros_like(self.kept, dtype=torch.bool)
+        return self.attained.at_most < self.kept
+
     def name(self, feature: int) -> str:
         """What a score is called."""
         return str(feature) if self.names is None else self.names[feature]
@@ -81,7 +92,8 @@ class Reasons:
         if self.attained is None:
             return said
         left = int(self.attained.kept[row])
-        return f"{said}; an attack left {'all' if left == self.k else left}"
+        unsure = ", within evaluation error" if left < kept and not self.exceeded[row] else ""
+        return f"{said}; an attack left {'all' if left == self.k else left}{unsure}"
 
     def __repr__(self) -> str:
         rows: list[tuple[object, ...]] = []
