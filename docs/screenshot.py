@@ -1,6 +1,8 @@
 """Pictures of a report, taken in headless Chromium: ``screenshot.py PAGE PICTURE [VIEWS]``.
 
-PICTURE is the page on a desktop; VIEWS what it is on a phone, in the dark, and printed.
+PICTURE is the page on a desktop; VIEWS what it is on a phone, in the dark, and printed. If PAGE is
+the folder of the site, PICTURE shows its home and a page of the API, on a desktop, on a phone and
+in the dark.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 CHROMIUM = "/usr/bin/chromium"
 WIDTH, SHOWN = 1240, 1640
 PHONE, PAPER, HEIGHT = 390, 760, 1500  # widths in pixels; what is shown of the views
+SCREEN = 1100  # height of what is shown of the site
 COLOURS = 256  # a palette keeps the file small
 
 
@@ -22,10 +25,35 @@ def main(page: Path, picture: Path, views: Path | None = None) -> None:
     """Take them."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        _save(_desktop(_opened(browser, page, WIDTH)), picture)
+        if page.is_dir():
+            _save(_site(browser, page), picture)
+        else:
+            _save(_desktop(_opened(browser, page, WIDTH)), picture)
         if views is not None:
             _save(_views(browser, page), views)
         browser.close()
+
+
+def _site(browser: Browser, folder: Path) -> Image.Image:
+    """Home and API above each other on a desktop, both on a phone, home in the dark."""
+    home, room = folder / "index.html", folder / "api_balls.html"
+    rows = [
+        [(home, WIDTH, "light"), (home, PHONE, "light"), (room, PHONE, "dark")],
+        [(room, WIDTH, "light"), (home, PHONE, "dark"), (room, PHONE, "light")],
+    ]
+    made = [_beside([_screen(browser, *shown) for shown in row], SCREEN) for row in rows]
+    whole = Image.new("RGB", (made[0].width, 2 * SCREEN), "white")
+    for number, row in enumerate(made):
+        whole.paste(row, (0, number * SCREEN))
+    return whole
+
+
+def _screen(browser: Browser, page: Path, width: int, scheme: str) -> Image.Image:
+    """What a reader sees first."""
+    tab = browser.new_page(viewport={"width": width, "height": SCREEN}, color_scheme=scheme)
+    tab.goto(page.resolve().as_uri())
+    tab.wait_for_timeout(500)  # the theme moves its menus
+    return Image.open(io.BytesIO(tab.screenshot())).convert("RGB")
 
 
 def _opened(browser: Browser, page: Path, width: int, scheme: str = "light") -> Page:

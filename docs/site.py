@@ -88,6 +88,12 @@ if (location.protocol === "file:") {
   window.Worker = IFrameWorker;
 }
 """
+#: What programs print is wide: pages as wide as screens, code a little smaller than text.
+STYLE = """\
+.md-grid { max-width: 80rem; }
+.md-typeset p, .md-typeset ul, .md-typeset ol { max-width: 45rem; }
+.md-typeset pre > code { font-size: 0.62rem; }
+"""
 
 
 def gathered() -> dict[str, str]:
@@ -166,6 +172,7 @@ def main() -> None:
         (PAGES / name).write_text(text)
     shutil.copytree(ROOT / "docs" / "images", PAGES / "images")
     (PAGES / "iframe-worker.js").write_text(WORKER)
+    (PAGES / "wide.css").write_text(STYLE)
     shutil.rmtree(SOURCES, ignore_errors=True)
     for path in sorted((ROOT / "src").rglob("*.py")):
         copy = SOURCES / path.relative_to(ROOT / "src")

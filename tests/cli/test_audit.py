@@ -38,6 +38,11 @@ SMALL = [
     "--set=batch=2",
 ]
 HERE = ["--workers=1", "--threads=1"]
+#: Becomes the command after it, which Ctrl-C ends even where a shell in the background ignores it.
+INTERRUPTIBLE = (
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL);"
+    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+)
 
 
 def run(*arguments: str) -> Result:
@@ -343,9 +348,11 @@ class TestExitCodes:
         """A real one, to a whole group of processes."""
         out = tmp_path / "run"
         endless = [each for each in SMALL if "limit" not in each] + ["--limit=300"]
+        paths = [str(TESTS), os.environ.get("PYTHONPATH")]
+        words = ["-m", "attribound.cli", *endless, "--workers=2", f"--out={out}"]
         process = subprocess.Popen(
-            [sys.executable, "-m", "attribound.cli", *endless, "--workers=2", f"--out={out}"],
-            env={**os.environ, "PYTHONPATH": str(TESTS)},
+            [sys.executable, "-c", INTERRUPTIBLE, *words],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
             stderr=subprocess.PIPE,
             start_new_session=True,
             text=True,
