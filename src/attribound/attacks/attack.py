@@ -33,8 +33,9 @@ class Interrupted(KeyboardInterrupt):
 class Attack(Value, ABC):
     """An attack is called as ``attack(attribution, x, ball, target=None)``.
 
-    A frozen dataclass of settings. To add one, write ``__call__`` (:func:`judge` scores
-    perturbations) and ``seeded``, or derive from :class:`SearchAttack` and write ``search``.
+    A frozen dataclass of settings. To add one, write ``__call__`` (:meth:`checked` refuses what
+    can't be attacked, :func:`judge` scores perturbations) and ``seeded``, or derive from
+    :class:`SearchAttack` and write ``search``.
     """
 
     @abstractmethod
@@ -46,6 +47,16 @@ class Attack(Value, ABC):
     @abstractmethod
     def seeded(self, seed: int) -> Attack:
         """The same attack with ``seed`` added to its own."""
+
+    @staticmethod
+    def checked(
+        attribution: Attribution, x: Tensor, ball: Ball, target: Target
+    ) -> tuple[Tensor, Tensor]:
+        """Inputs and the labels to explain; what can't be attacked is refused."""
+        x = check_inputs(x)
+        check_ball(ball, x)
+        check_attribution(attribution)
+        return x, attribution.targets(x, target)
 
     def repeat(self, times: int) -> Attack:
         """The same attack ``times`` times with other seeds; the furthest moved is returned.
@@ -125,12 +136,9 @@ class SearchAttack(Attack):
     def _trials(
         self, attribution: Attribution, x: Tensor, ball: Ball, target: Target, times: int
     ) -> list[Attacked]:
-        x = check_inputs(x)
-        check_ball(ball, x)
-        check_attribution(attribution)
+        x, labels = self.checked(attribution, x, ball, target)
         search = self.search
         seeds = range(self.seed, self.seed + times)
-        labels = attribution.targets(x, target)
         deltas: list[list[Tensor]] = [[] for _ in seeds]
         spent = [0 for _ in seeds]
         maps: list[Tensor] = []

@@ -14,10 +14,10 @@ from attribound.attacks.attribution_ascent import AttributionAscent
 from attribound.attacks.judging import judge
 from attribound.attributions import Attribution
 from attribound.attributions.averaged import Averaged
-from attribound.balls import Ball, check_ball
+from attribound.balls import Ball
 from attribound.basics.errors import AttriboundError, InputError
 from attribound.basics.tensors import per_example
-from attribound.networks.inputs import Target, check_inputs
+from attribound.networks.inputs import Target
 from attribound.results import Attacked
 from attribound.values import register
 
@@ -68,6 +68,7 @@ class AveragedAscent(Attack):
         self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
     ) -> Attacked:
         """Climb and judge each example."""
+        x, labels = self.checked(attribution, x, ball, target)
         if not isinstance(attribution, Averaged):
             raise InputError(
                 f"attribution {attribution.name}",
@@ -75,9 +76,6 @@ class AveragedAscent(Attack):
                 got=type(attribution).__name__,
                 remedy="attack Averaged(attribution, sigma), or use another attack",
             )
-        x = check_inputs(x)
-        check_ball(ball, x)
-        labels = attribution.targets(x, target)
         few = replace(attribution, draws=self.climbing, seed=self.seed)
         best, most = torch.zeros_like(x), x.new_full((len(x),), -1.0)
         for delta in self._candidates(few, x, ball, labels):

@@ -14,12 +14,12 @@ from attribound.attacks.measures import Distance
 from attribound.attacks.objectives import Problem
 from attribound.attacks.steps import Beginning, Jump, Start
 from attribound.attributions import Attribution
-from attribound.balls import Ball, check_ball
+from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import norm, per_example
 from attribound.networks.classifier import Classifier, differentiate
 from attribound.networks.hinges import weighed_hinges
-from attribound.networks.inputs import Target, check_inputs
+from attribound.networks.inputs import Target
 from attribound.results import Attacked
 from attribound.values import register
 
@@ -198,9 +198,7 @@ class KinkJumps(Attack):
         self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
     ) -> Attacked:
         """Climb from the kinks, or collect them one after the other."""
-        x = check_inputs(x)
-        check_ball(ball, x)
-        labels = attribution.targets(x, target)
+        x, labels = self.checked(attribution, x, ball, target)
         if attribution.crosses_kinks:
             return self._climbed(attribution, x, ball, labels)
         problem = Problem(attribution, x, labels, attribution(x, labels))

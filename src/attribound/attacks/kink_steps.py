@@ -10,13 +10,12 @@ from torch import Tensor
 from attribound.attacks.attack import Attack
 from attribound.attacks.judging import judge
 from attribound.attributions import Attribution
-from attribound.attributions.base import check_attribution
-from attribound.balls import Ball, check_ball
+from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import dot, norm, per_example
 from attribound.networks.classifier import differentiate
 from attribound.networks.hinges import hinges
-from attribound.networks.inputs import Target, check_inputs
+from attribound.networks.inputs import Target
 from attribound.results import Attacked
 from attribound.values import register
 
@@ -64,10 +63,7 @@ class KinkSteps(Attack):
         self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
     ) -> Attacked:
         """Try the crossings in the order of their distance."""
-        x = check_inputs(x)
-        check_ball(ball, x)
-        check_attribution(attribution)
-        labels = attribution.targets(x, target)
+        x, labels = self.checked(attribution, x, ball, target)
         if attribution.classifier is None:
             raise InputError(
                 f"attribution {attribution.name}",

@@ -9,8 +9,8 @@ from torch import Tensor
 from attribound.attacks.attack import Attack
 from attribound.attacks.judging import judge
 from attribound.attributions import Attribution
-from attribound.balls import Ball, check_ball
-from attribound.networks.inputs import Target, check_inputs
+from attribound.balls import Ball
+from attribound.networks.inputs import Target
 from attribound.results import Attacked
 from attribound.values import register
 
@@ -30,7 +30,6 @@ class RandomPerturbation(Attack):
         self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
     ) -> Attacked:
         """Draw and judge."""
-        x = check_inputs(x)
-        check_ball(ball, x)
+        x, labels = self.checked(attribution, x, ball, target)
         delta = ball.project(ball.sample_sphere(x, self.seed), x)
-        return judge(attribution, x, delta, target)
+        return judge(attribution, x, delta, labels)

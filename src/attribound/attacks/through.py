@@ -13,7 +13,7 @@ from attribound.attacks.judging import furthest, judge_all
 from attribound.attributions import Attribution, Classifier
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
-from attribound.networks.inputs import Target, check_inputs
+from attribound.networks.inputs import Target
 from attribound.networks.smooth import smooth
 from attribound.networks.subject import original_of, unmark
 from attribound.results import Attacked
@@ -89,8 +89,7 @@ class Through(Attack):
         self, attribution: Attribution, x: Tensor, ball: Ball, target: Target = None
     ) -> Attacked:
         """Climb every surrogate, judge every trial."""
-        x = check_inputs(x)
-        labels = attribution.targets(x, target)
+        x, labels = self.checked(attribution, x, ball, target)
         judged: list[Attacked] = []
         for surrogate in self.surrogates(attribution):
             found = self.attack(surrogate, x, ball, labels)
