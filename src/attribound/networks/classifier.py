@@ -15,7 +15,7 @@ from attribound.basics.errors import InputError, ModelError
 from attribound.basics.tensors import dot
 from attribound.networks.fast_derivatives import FastDerivatives
 from attribound.networks.frozen import frozen
-from attribound.networks.inputs import Target, check_targets, explained
+from attribound.networks.inputs import Target, check_logits, check_targets, explained
 from attribound.networks.kinks import Kink, find_ending, find_kinks, refuse_kinks
 from attribound.networks.modes import check_ready
 from attribound.networks.probe import probe_derivative, probe_determinism, probe_separation
@@ -70,6 +70,7 @@ class Classifier:
         self.ending = ""
         self._probed: set[object] = set()
         self._graph_bytes: dict[object, int] = {}
+        self._classes: dict[object, int] = {}
         self._structures = Structures(model, self.logits, self._by_autograd)
 
     @classmethod
@@ -105,23 +106,28 @@ class Classifier:
     def targets(self, x: Tensor, target: Target = None) -> Tensor:
         """The label of each example: as given, else the predicted class."""
         check_ready(self.model)
+        if target is not None:
+            return check_targets(target, x, self._count(x))
         with torch.no_grad():
-            if target is None:
-                return self._finite(self.logits(x)).argmax(1)
-            # Not above: another rounding may decide near ties.
-            logits = self._structured(x, lambda network: network.logits(x))
-            logits = self._finite(self.logits(x) if logits is None else logits)
-        return check_targets(target, x, logits.shape[1])
+            return check_logits(self.logits(x)).argmax(1)
+
+    def _count(self, x: Tensor) -> int:
+        """How many classes there are, found once for inputs of a shape."""
+        key = (x.shape[1:], x.dtype, x.device)
+        if key not in self._classes:
+            self._classes[key] = self.logits(x[:1].detach()).shape[1]
+        return self._classes[key]
 
     def gradient(self, x: Tensor, target: Tensor, *, create_graph: bool = False) -> Tensor:
         """Gradient of the target's logit at each example; ``x`` must require gradients."""
         if not create_graph:
             made = self._structured(x, lambda network: network.gradient(x, target))
             if made is not None:
-                return made
+                check_logits(made[0])
+                return made[1]
         with torch.enable_grad():
             with FastDerivatives():
-                logits = self.logits(x)
+                logits = check_logits(self.logits(x))
             score = logits.gather(1, target.unsqueeze(1)).sum()
             return differentiate(score, x, create_graph=create_graph)
 
@@ -142,6 +148,7 @@ class Classifier:
         """
         made = self._structured(points, lambda network: network.linearise(points, target))
         if made is not None:
+            check_logits(made.logits)
             return made.gradient, made.product
         return self._by_autograd(points, target)
 
@@ -165,7 +172,7 @@ class Classifier:
             return
         one = x[:1]
         with torch.no_grad():
-            self._finite(self.logits(x[:2]))
+            check_logits(self.logits(x[:2]))
             probe_determinism("model", self.logits, one)
         probe_separation("model", self.logits, one)
         self.ending = find_ending(self.model, one)
@@ -187,16 +194,6 @@ class Classifier:
                     self.gradient(one, target, create_graph=True)
                 self._graph_bytes[key] = sum(held.values()) + one.nbytes
         return self._graph_bytes[key]
-
-    def _finite(self, logits: Tensor) -> Tensor:
-        if not torch.isfinite(logits).all():
-            raise ModelError(
-                "model output",
-                expected="finite logits",
-                got="NaN or infinity",
-                remedy="check the weights and the scale of x",
-            )
-        return logits
 
     def _check_smooth(self, one: Tensor) -> None:
         if torch.finfo(one.dtype).bits < 32:

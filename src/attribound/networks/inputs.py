@@ -133,3 +133,15 @@ def check_targets(target: Tensor | int, x: Tensor, classes: int | None) -> Tenso
             remedy="check the label encoding",
         )
     return labels.long()
+
+
+def check_logits(logits: Tensor) -> Tensor:
+    """The logits; refused unless all of them are finite."""
+    if not torch.isfinite(logits).all():
+        raise ModelError(
+            "model output",
+            expected="finite logits",
+            got="NaN or infinity",
+            remedy="check the weights and the scale of x",
+        )
+    return logits

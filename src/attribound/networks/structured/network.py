@@ -58,11 +58,12 @@ class StructuredNetwork:
         """Logits ``(batch, classes)``."""
         return _run(self.steps, x)[0]
 
-    def gradient(self, x: Tensor, target: Tensor) -> Tensor:
-        """The gradient of each target's logit, ``(batch, *features)``."""
+    def gradient(self, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits, and the gradient of each target's, ``(batch, *features)``."""
         with torch.no_grad():
             logits, locals_ = _run(self.steps, x)
-            return _gradient(self.steps, locals_, _seed(logits, target), x, keep=False)
+            seed = _seed(logits, target)
+            return logits, _gradient(self.steps, locals_, seed, x, keep=False)
 
     def loss_slope(self, x: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """A loss ``(batch,)`` of the logits, and its gradient ``(batch, *features)``."""
