@@ -9,7 +9,7 @@ FASHION := /usr/share/datasets/fashion-mnist
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format lint types layers bench peers bench-audits bench-bounds bench-exact bench-network bench-reasons bench-long bench-scaling bench-top5 faults fuzz mutants zoo paper docs site dist clean data
+.PHONY: help demo test test-slow check format lint types layers bench peers bench-audits bench-bounds bench-exact bench-network bench-reasons bench-long bench-scaling bench-top5 faults fuzz mutants zoo paper docs site site-picture dist clean data
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -129,6 +129,9 @@ docs: $(VENV)/.dev ## put the output of example and demo, claims and measurement
 site: $(VENV)/.demo ## the documentation as a folder that opens without a server: build/site/index.html
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[audit,demo,site]'
 	$(BIN)/python docs/site.py
+
+site-picture: $(VENV)/.dev site ## a picture of the site: desktop, phone, dark
+	$(BIN)/python docs/screenshot.py build/site docs/images/site.png
 
 dist: ## wheel and sdist of attribound and attribound-zoo, installed into a new environment and tried
 	rm -rf dist build/dist

@@ -220,8 +220,10 @@ class Classifier:
             with torch.no_grad():
                 return self.logits(x).gather(1, target.unsqueeze(1))
 
-        def slope(x: Tensor) -> Tensor:
-            return self.gradient(x.detach().requires_grad_(), target)
+        def slope(x: Tensor) -> Tensor:  # also where logits are not finite: that is found there
+            with torch.enable_grad():
+                near = x.detach().requires_grad_()
+                return differentiate(self.logits(near).gather(1, target.unsqueeze(1)).sum(), near)
 
         # Along the gradient itself: a random direction would barely move the logit.
         probe_derivative("model", score, one, lambda v: dot(gradient, v).unsqueeze(1), gradient)
