@@ -143,3 +143,21 @@ def test_differences_that_have_not_settled_contradict_nothing() -> None:
     probe_derivative("f", lambda x: torch.sin(wild * x), x, slope)
     with pytest.raises(ab.ProbeError, match="agree with finite differences"):
         probe_derivative("f", torch.sin, x, lambda v: 2 * torch.cos(x) * v)
+
+
+def test_the_switch_of_a_softplus_contradicts_nothing() -> None:
+    """Beyond it slopes are constant, and second derivatives by a formula are not quite zero."""
+    x = torch.tensor([[0.25, 0.5]], dtype=torch.float64)
+
+    def slope(x: Tensor) -> Tensor:
+        return torch.where(100 * x > 20, 1.0, torch.sigmoid(100 * x))
+
+    def product(v: Tensor) -> Tensor:
+        share = torch.sigmoid(100 * x)
+        return 100 * share * (1 - share) * v
+
+    assert not (slope(x + 1e-4) - slope(x)).any()
+    assert product(torch.ones_like(x)).max() > 0
+    probe_derivative("model", slope, x, product)
+    with pytest.raises(ab.ProbeError, match="finite differences"):
+        probe_derivative("model", slope, x, lambda v: 1e-3 * v)

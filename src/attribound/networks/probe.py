@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -13,6 +14,8 @@ from attribound.operators import LinearOperator
 
 #: Relative disagreement with finite differences above which a derivative is called wrong.
 TOLERANCE = 0.1
+#: What values may be off: PyTorch's softplus is the identity, with slope one, from 20 on.
+_SWITCH = math.exp(-20)
 
 
 def probe_inputs(x: Tensor) -> Tensor:
@@ -92,15 +95,15 @@ def probe_derivative(
 ) -> None:
     """Refuse a derivative that central differences of ``value`` contradict.
 
-    Several steps are tried and the best agreement counts; steps at which rounding
-    could explain a difference do not. Differences that have not settled, because the function
-    curves on the scale of the steps, contradict nothing: two steps must agree with each
-    other, and not with the derivative. The direction is ``along``, or random.
+    Several steps are tried and the best agreement counts; steps at which rounding, or the
+    switch of a softplus, could explain a difference do not. Differences that have not settled,
+    because the function curves on the scale of the steps, contradict nothing: two steps must
+    agree with each other, and not with the derivative. The direction is ``along``, or random.
     """
     v = random_direction(x) if along is None else unit(along.detach())
     claimed = product(v).detach()
     eps = torch.finfo(x.dtype).eps
-    noise = 8 * eps * (1e-30 + norm(value(x)))
+    noise = (8 * eps + _SWITCH) * (1e-30 + norm(value(x)))
     gaps: list[float] = []
     seen: list[Tensor] = []
     settled = False
