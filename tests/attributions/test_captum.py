@@ -185,6 +185,19 @@ class TestValuesAlone:
             ours, explainer.attribute(x.requires_grad_(), target=target).detach()
         )
 
+    def test_the_object_itself_is_bounded(self) -> None:
+        network, x = relu_images()
+        ball, averaged = ab.L2Ball(0.05), ab.Smoothed(draws=100)
+        for explainer in (captum.attr.GuidedBackprop(network), captum.attr.Saliency(network)):
+            found = ab.bound(explainer, x, ball, method=averaged)
+            want = ab.bound(ab.from_captum(explainer), x, ball, method=averaged)
+            torch.testing.assert_close(found.degrees, want.degrees, rtol=0, atol=0)
+        found = ab.reasons(explainer, x, ball, 2, method=averaged, attack=False)
+        assert found.subject == want.subject
+        assert (ab.max_epsilon(explainer, x, method=averaged, degrees=89).epsilon >= 0).all()
+        with pytest.raises(ab.ModelError, match="Lime"):
+            ab.bound(captum.attr.Lime(network), x, ball, method=averaged)
+
     def test_settings_of_attribute_are_passed(self) -> None:
         network, x = relu_images()
         made = ab.from_captum(captum.attr.FeatureAblation(network), baselines=0.5)

@@ -66,7 +66,11 @@ class Attribution(Value, ABC):
 
     @classmethod
     def adopt(cls, thing: object) -> Value | None:
-        """A function ``fn(x, target)`` is an attribution, too."""
+        """A function ``fn(x, target)`` is an attribution, too, and so is an object of Captum's."""
+        if any(each.__module__.startswith("captum.") for each in type(thing).__mro__):
+            from attribound.attributions.captum import from_captum  # noqa: PLC0415 - made of these
+
+            return from_captum(thing)
         if not callable(thing) or isinstance(thing, (type, nn.Module)):
             return None
         made: Value = class_of("function", cls)(thing)

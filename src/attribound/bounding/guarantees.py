@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -17,8 +18,17 @@ from attribound.results import Attacked, Bound, Bounds, Claim, claim_named, clai
 from attribound.results.attacked import check_attacked
 from attribound.values import from_spec
 
-#: An attribution, or a function that is one.
-Explained = Attribution | Callable[[Tensor, Tensor], Tensor]
+
+class Explainer(Protocol):
+    """What an object of Captum's has."""
+
+    @property
+    def attribute(self) -> Callable[..., Any]:
+        """Computes maps."""
+
+
+#: An attribution, a function that is one, or an object of Captum's.
+Explained = Attribution | Callable[[Tensor, Tensor], Tensor] | Explainer
 #: A claim's name, a text with settings (``"mean_value:shells=2"``), or its method.
 ClaimOrMethod = str | Claim | Method
 
@@ -44,7 +54,8 @@ def bound(  # noqa: PLR0913 - the names users type
     draws. ``ab.claims()`` lists all.
 
     Args:
-        attribution: g, e.g. ``ab.IntegratedGradients(model)``, or a function ``fn(x, target)``.
+        attribution: g, e.g. ``ab.IntegratedGradients(model)``, a function ``fn(x, target)``, or an
+            object of Captum's.
         x: inputs ``(batch, *features)``; examples are treated one by one.
         ball: the perturbations, e.g. ``ab.L2Ball(0.1)``.
         target: labels to explain; default: the predicted class.
@@ -56,21 +67,7 @@ def bound(  # noqa: PLR0913 - the names users type
     Returns:
         One row per example; its ``repr`` is a table.
     """
-    wanted: ClaimOrMethod | Method = "first_order"
-    if method is not None:
-        wanted = method_of(method)
-    elif claim is not None:
-        wanted = claim
-    if method is not None and claim is not None:
-        own, named = method_of(method).claim, method_of(claim).claim
-        if own is not named:
-            raise InputError(
-                "method",
-                expected=f"a method of the claim {named.name}",
-                got=f"{type(method).__name__}, of the claim {own.name}",
-                remedy="leave the claim out: a method has its own",
-            )
-    made = bounds(attribution, x, ball, target, claims=[wanted], attacked=attacked)
+    made = bounds(attribution, x, ball, target, claims=[chosen(method, claim)], attacked=attacked)
     return next(iter(made.values()))
 
 
@@ -96,7 +93,7 @@ def bounds(
     """
     methods = tuple(method_of(each) for each in claims)
     check_methods(methods)
-    attribution = from_spec(check_attribution(attribution), Attribution)
+    attribution = as_attribution(attribution)
     x = check_inputs(x)
     check_attacked(attacked)
     check_ball(ball, x)
@@ -107,6 +104,28 @@ def bounds(
     made = {method.claim.name: question.bound(method) for method in methods}
     seconds = {method.claim.name: question.seconds[method] for method in methods}
     return Bounds(made, seconds)
+
+
+def as_attribution(thing: Explained) -> Attribution:
+    """``thing`` as an attribution; a network is refused."""
+    return from_spec(check_attribution(thing), Attribution)
+
+
+def chosen(method: Method | None, claim: ClaimOrMethod | None) -> Method:
+    """The method that is meant where both may be given; first-order where neither is."""
+    if method is None:
+        return method_of("first_order" if claim is None else claim)
+    made = method_of(method)
+    if claim is not None:
+        own, named = made.claim, method_of(claim).claim
+        if own is not named:
+            raise InputError(
+                "method",
+                expected=f"a method of the claim {named.name}",
+                got=f"{type(method).__name__}, of the claim {own.name}",
+                remedy="leave the claim out: a method has its own",
+            )
+    return made
 
 
 def method_of(claim: ClaimOrMethod) -> Method:

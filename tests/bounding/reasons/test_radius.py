@@ -44,6 +44,9 @@ def test_under_a_proof_it_is_smaller_and_holds() -> None:
     assert (proved.epsilon > 0).all()
     assert (proved.epsilon < 1.01 * first.epsilon).all()
     assert proved.claim.name == "certified"
+    named = ab.max_epsilon(attribution, x[:2], keep=2, claim="certified")
+    assert named.claim is proved.claim
+    torch.testing.assert_close(named.epsilon, proved.epsilon, rtol=0, atol=0)
     for row, radius in enumerate(proved.epsilon.tolist()):
         ball = ab.L2Ball(radius)
         r = ab.reasons(attribution, x[[row]], ball, 2, claim="certified")
@@ -58,9 +61,32 @@ def test_what_never_moves_is_kept_at_any_radius_and_a_tie_at_none() -> None:
     assert found.epsilon.tolist() == [math.inf, 0.0]
 
 
+def test_the_claim_of_a_threshold_is_named_or_has_a_method() -> None:
+    attribution, x = cases.quadratic([-5.0, 3.0, 1.0, 0.5])
+    averaged = ab.max_epsilon(attribution, x, claim="smoothed:draws=200", degrees=30)
+    assert averaged.claim.name == "smoothed"
+    with pytest.raises(ab.InputError, match="every radius, got Certified"):
+        ab.max_epsilon(attribution, x, claim="certified", degrees=30)
+    with pytest.raises(ab.InputError, match="method of the claim certified, got FirstOrder"):
+        ab.max_epsilon(attribution, x, ab.L2Ball(1), method=ab.FirstOrder(), claim="certified")
+
+
 def test_two_questions_at_once_are_refused() -> None:
     attribution, x = cases.quadratic([-5.0, 3.0, 1.0, 0.5])
     with pytest.raises(ab.InputError, match="keep= alone, or one of"):
         ab.max_epsilon(attribution, x, keep=2, degrees=30)
     with pytest.raises(ab.InputError, match="k: expected a number from 1 to 3"):
         ab.max_epsilon(attribution, x, keep=4)
+
+
+def test_a_method_is_given_to_reasons_as_to_bounds() -> None:
+    model, x = cases.tabular()
+    attribution, ball = ab.Saliency(model), ab.L2Ball(0.05)
+    named = ab.reasons(attribution, x, ball, 2, claim="certified", attack=False)
+    given = ab.reasons(attribution, x, ball, 2, method=ab.Certified(), attack=False)
+    assert given.claim is named.claim
+    torch.testing.assert_close(given.low, named.low, rtol=0, atol=0)
+    with pytest.raises(ab.InputError, match="method of the claim certified, got MeanValue"):
+        ab.reasons(attribution, x, ball, 2, method=ab.MeanValue(), claim="certified")
+    with pytest.raises(ab.InputError, match="got the network itself"):
+        ab.reasons(model, x, ball, 2)

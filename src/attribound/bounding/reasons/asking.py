@@ -10,11 +10,10 @@ from torch import Tensor
 
 from attribound.attacks import Attack
 from attribound.attacks.displace import By, first_of
-from attribound.attributions import Attribution
 from attribound.balls import Ball, check_ball
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import round_up
-from attribound.bounding.guarantees import ClaimOrMethod, method_of
+from attribound.bounding.guarantees import ClaimOrMethod, Explained, as_attribution, chosen
 from attribound.bounding.method import Method, Question
 from attribound.bounding.reasons.attained import attack as attack_list
 from attribound.bounding.reasons.attained import attained, perturbations
@@ -26,13 +25,14 @@ from attribound.networks.inputs import Target, check_inputs
 
 
 def reasons(  # noqa: PLR0913 - the names users type
-    attribution: Attribution,
+    attribution: Explained,
     x: Tensor,
     ball: Ball,
     k: int = 4,
     target: Target = None,
+    method: Method | None = None,
     *,
-    claim: ClaimOrMethod = "first_order",
+    claim: ClaimOrMethod | None = None,
     by: By = "value",
     names: Sequence[str] | None = None,
     attack: Attack | bool = True,
@@ -49,11 +49,11 @@ def reasons(  # noqa: PLR0913 - the names users type
         ball: the perturbations.
         k: how many scores are given as reasons.
         target: labels to explain; default: the predicted class.
-        claim: a name, or a method where it is not the default: ``first_order`` (rows of the
-            Jacobian), ``mean_value`` (rows where attacks lead), ``certified`` (proved),
-            ``smoothed`` (of the averaged map, which has a list of its own: scores one by one and in
-            pairs, or votes with ``ab.Smoothed(normaliser="top")``); others by their bound on the
-            whole map.
+        method: tolerances, effort, limits, progress.
+        claim: ``first_order`` (rows of the Jacobian), ``mean_value`` (rows where attacks lead),
+            ``certified`` (proved), ``smoothed`` (of the averaged map, which has a list of its own:
+            scores one by one and in pairs, or votes with ``ab.Smoothed(normaliser="top")``); others
+            by their bound on the whole map. Default: that of ``method``, else ``first_order``.
         by: ``value`` for the largest scores, ``absolute`` for the largest in size.
         names: of all scores, in the order of the flattened map.
         attack: one to make in place of the default; False for none.
@@ -61,14 +61,15 @@ def reasons(  # noqa: PLR0913 - the names users type
     Returns:
         One row per example; its ``repr`` is a table.
     """
+    attribution = as_attribution(attribution)
     x = check_inputs(x)
     check_ball(ball, x)
-    method = method_of(claim)
+    settings = chosen(method, claim)
     labels = attribution.targets(x, target)
     clean = attribution(x, labels)
     first_of(clean, k, by)  # refuses what can't be asked
     called = check_names(names, clean[0].numel())
-    question = Question(attribution, x, ball, labels, wanted=(method,), predicted=target is None)
+    question = Question(attribution, x, ball, labels, wanted=(settings,), predicted=target is None)
     left: Displacement | None = None
     if attack is not False:
         found = (
@@ -76,10 +77,10 @@ def reasons(  # noqa: PLR0913 - the names users type
             if attack is True
             else [attack(attribution, x, ball, labels)]
         )
-        left = attained(method, question, clean, perturbations(found), k, by)
-        if method.uses_attacks:
+        left = attained(settings, question, clean, perturbations(found), k, by)
+        if settings.uses_attacks:
             question.attacked = tuple(found)
-    return replace(answer(method, question, clean, k, by), attained=left, names=called)
+    return replace(answer(settings, question, clean, k, by), attained=left, names=called)
 
 
 def answer(method: Method, question: Question, clean: Tensor, k: int, by: By) -> Reasons:

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from attribound.attacks.displace import By, first_of
-from attribound.attributions import Attribution
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.bounding.first_order import FirstOrder, largest_epsilon, unit_ball
+from attribound.bounding.guarantees import ClaimOrMethod, Explained, as_attribution, chosen
 from attribound.bounding.method import Method, Question
 from attribound.bounding.reasons.averaged import scores_of
 from attribound.bounding.reasons.deciding import decide
@@ -27,12 +27,13 @@ _FINE = {True: 24, False: 6}  # bisections, by whether a radius costs next to no
 
 
 def max_epsilon(  # noqa: PLR0913 - the names users type
-    attribution: Attribution,
+    attribution: Explained,
     x: Tensor,
     ball: Ball | None = None,
     target: Target = None,
     method: Method | None = None,
     *,
+    claim: ClaimOrMethod | None = None,
     keep: int | None = None,
     by: By = "value",
     **threshold: float,
@@ -46,7 +47,7 @@ def max_epsilon(  # noqa: PLR0913 - the names users type
 
     With ``keep`` it is the largest radius found at which all of the ``keep`` largest scores stay
     among them, as :func:`reasons` says; it is bisected, so that at the returned radius they do.
-    That works under every claim about single radii, too: ``method=ab.Certified()``.
+    That works under every claim about single radii, too: ``claim="certified"``.
 
     Args:
         attribution: g.
@@ -56,13 +57,15 @@ def max_epsilon(  # noqa: PLR0913 - the names users type
             proportional to the radius.
         target: labels to explain; default: the predicted class.
         method: tolerances, limits, progress.
+        claim: default: that of ``method``, else ``"first_order"``.
         keep: a number of reasons, in place of a threshold.
         by: how these are ranked, ``value`` or ``absolute``.
         threshold: exactly one of ``euclidean=`` (distance), ``cosine=`` (distance, at
             most 1) and ``degrees=`` (at most 90), without ``keep``.
     """
+    attribution, settings = as_attribution(attribution), chosen(method, claim)
     if keep is None:
-        return largest_epsilon(attribution, x, ball, target, method, **threshold)
+        return largest_epsilon(attribution, x, ball, target, settings, **threshold)
     if threshold:
         raise InputError(
             "threshold",
@@ -71,7 +74,7 @@ def max_epsilon(  # noqa: PLR0913 - the names users type
             remedy="ask for one after the other",
         )
     x = check_inputs(x)
-    settings, shape = method or FirstOrder(), unit_ball(ball)
+    shape = unit_ball(ball)
     labels = attribution.targets(x, target)
     clean = attribution(x, labels)
     first_of(clean, keep, by)  # refuses what can't be asked
