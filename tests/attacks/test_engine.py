@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 import torch
@@ -18,6 +18,7 @@ from attribound.attacks import (
     Ascend,
     AtInput,
     AttributionAscent,
+    Distance,
     KinkSteps,
     MassCentre,
     Nearby,
@@ -26,6 +27,7 @@ from attribound.attacks import (
 )
 from attribound.attacks.engine import Search
 from attribound.attacks.objectives import Evaluation, Objective, Problem
+from attribound.attacks.remembered import climbs_kept
 from attribound.attacks.steps import Beginning, Here, Start, StepRule
 
 ATTACKS = [
@@ -302,3 +304,73 @@ def test_climbs_at_rest_go_no_further_and_find_what_they_found() -> None:
         for n in (9, 30)
     ]
     assert gradual[1] > 3 * gradual[0]  # small steps may pause and go on
+
+
+@dataclass(frozen=True)
+class Counted(Distance):
+    """Counts the points that it is evaluated at, with slope and without."""
+
+    seen: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0}, compare=False)
+
+    def evaluate(self, problem: Problem, points: Tensor, *, slope: bool) -> Evaluation:
+        self.seen[slope] += len(points)
+        return super().evaluate(problem, points, slope=slope)
+
+
+@dataclass(frozen=True)
+class CountedElse(Counted):
+    """The same, but another objective."""
+
+
+@pytest.mark.parametrize("keep", ["best", "best_label_kept"])
+@pytest.mark.parametrize("lengths", [(6, 4), (4, 6), (5, 5), (30, 40)], ids=str)
+def test_what_two_searches_have_in_common_is_climbed_once(lengths, keep) -> None:
+    """The second finds the same as alone, says that it cost the same, and climbs less."""
+    model, x = cases.tabular()
+    attribution, ball = ab.IntegratedGradients(model, steps=4), ab.L2Ball(0.5)
+    first = AttributionAscent(Counted(), steps=lengths[0], random_starts=3)
+    then = [
+        AttributionAscent(Counted(), steps=lengths[1], random_starts=1, seed=7, keep=keep)
+        for _ in range(2)
+    ]
+    with climbs_kept():
+        first(attribution, x, ball)
+        together = then[0](attribution, x, ball)
+    alone = then[1](attribution, x, ball)
+    torch.testing.assert_close(together.delta, alone.delta, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(together.deviation, alone.deviation)
+    assert together.evaluations == alone.evaluations
+    # Both linear optima are known as far as the first search went; the random start is not.
+    new, whole = (attack.objective.seen[True] for attack in then)
+    if lengths[1] <= lengths[0]:
+        assert 3 * new <= whole + 3 * len(x)
+    assert new < whole
+
+
+@pytest.mark.parametrize("what", ["x", "target", "ball", "attribution", "objective", "outside"])
+def test_nothing_else_is_taken_from_another_search(what) -> None:
+    model, x = cases.tabular()
+    attribution, ball, target = ab.Saliency(model), ab.L2Ball(0.5), model(x).argmax(1)
+    attack = AttributionAscent(Counted(), steps=3)
+    asked = {"attribution": attribution, "x": x, "ball": ball, "target": target}
+    with climbs_kept():
+        attack(**asked)
+        whole = dict(attack.objective.seen)
+        attack(**asked)
+        assert attack.objective.seen == whole  # all of it was known
+        changed = {
+            "x": x + 0.01,
+            "target": (target + 1) % 3,
+            "ball": ab.L2Ball(0.6),
+            "attribution": ab.Saliency(model),
+        }
+        if what == "objective":
+            attack = AttributionAscent(CountedElse(), steps=3)
+        elif what in changed:
+            asked[what] = changed[what]
+        if what != "outside":
+            attack(**asked)
+    if what == "outside":  # networks may change there
+        attack(**asked)
+    before = 0 if what == "objective" else whole[True]
+    assert attack.objective.seen[True] > before

@@ -11,6 +11,7 @@ from rich.progress import Progress
 from torch import Tensor
 
 from attribound.attacks.objectives import Evaluation, MapObjective, Objective, Problem
+from attribound.attacks.remembered import Path, Turn, path
 from attribound.attacks.steps import Here, LinearOptimum, Start, StepRule
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
@@ -106,39 +107,48 @@ class Search:
     ) -> tuple[_Climbs, list[_Own]]:
         climbs: list[Tensor] = []
         plan = [_Own() for _ in seeds]
+        known: list[tuple[Path, int]] = []
         for start in self.starts:
             places: list[int] = []
             for i, seed in enumerate(seeds):
                 if i == 0 or start.random:
-                    begun = start.begin(problem, ball, seed)
+                    shared = path(problem, ball, self.objective, self.step, start)
+                    if shared is not None:
+                        known.append((shared, len(climbs)))
+                    begun = start.begin(problem, ball, seed) if shared is None else shared.begun
                     places = [*range(len(climbs), len(climbs) + len(begun.deltas))]
                     climbs += [ball.project(delta, problem.x) for delta in begun.deltas]
                     plan[i].begun += places
                     plan[i].evaluations += begun.evaluations
                 plan[i].climbs += places
-        return _Climbs(problem, ball, climbs, self.keep), plan
+        return _Climbs(problem, ball, climbs, self.keep, known), plan
 
     def _climb(self, rows: _Climbs) -> Iterator[None]:
         restful = self.keep == "best" and self.step.comes_to_rest
-        for _ in range(self.steps):
+        cost = self.objective.cost(rows.problem)
+        for turn in range(self.steps):
+            rows.go_on(turn, cost)
             for part in rows.parts(self.objective):
-                here = self._evaluate(part, slope=True)
+                here = self._evaluate(part, cost, slope=True)
                 assert here.slope is not None
                 now = Here(part.problem.x, part.delta, here.slope)
                 moved = self.step.move(part.ball, now, self.steps)
                 part.move(part.ball.project(moved, part.problem.x))
+                rows.remember(turn, part.places, here)
             if restful:
                 rows.retire()
             yield
         if self.keep != "last":
+            rows.go_on(self.steps, cost // 2, stay=True)
             for part in rows.parts(self.objective):
-                self._evaluate(part, slope=False)
+                here = self._evaluate(part, cost // 2, slope=False)
+                rows.remember(self.steps, part.places, here)
 
-    def _evaluate(self, part: _Part, *, slope: bool) -> Evaluation:
+    def _evaluate(self, part: _Part, cost: int, *, slope: bool) -> Evaluation:
         """The objective where some climbs are, which are offered it."""
         problem = part.problem
         here = self.objective.evaluate(problem, problem.x + part.delta, slope=slope)
-        part.offer(here, self.objective.cost(problem) // (1 if slope else 2))
+        part.offer(here.measure, here.score, cost)
         return here
 
 
@@ -163,8 +173,15 @@ class _Climbs:
     Climb after climb, each with all examples.
     """
 
-    def __init__(self, problem: Problem, ball: Ball, starts: list[Tensor], keep: Keep) -> None:
-        self.keep = keep
+    def __init__(
+        self,
+        problem: Problem,
+        ball: Ball,
+        starts: list[Tensor],
+        keep: Keep,
+        known: Sequence[tuple[Path, int]] = (),
+    ) -> None:
+        self.keep, self.known = keep, known
         self.batch, self.problem, self.ball = len(problem.x), problem, ball
         self.delta = torch.cat(starts) if len(starts) > 1 else starts[0]
         self.best = self.delta.clone() if keep == "last" else torch.zeros_like(self.delta)
@@ -173,19 +190,50 @@ class _Climbs:
         self.resting = torch.zeros_like(nothing, dtype=torch.bool)
         self.evaluations = torch.zeros(len(nothing), dtype=torch.long)
         self.going = torch.arange(len(nothing), device=nothing.device)
+        self.played = torch.zeros_like(self.resting)
         if keep == "best_label_kept":
             self.label = problem.classifier.predict(problem.x)
 
     def parts(self, objective: Objective) -> Iterator[_Part]:
-        """Those still going, as many at a time as fit the memory."""
-        if len(self.going) == self.batch == len(self.delta):
-            yield _Part(self, self.going, self.problem, self.ball)
+        """Those still going that had not gone this way before, as many as fit the memory."""
+        going = self.going[~self.played[self.going]]
+        if len(going) == self.batch == len(self.delta):
+            yield _Part(self, going, self.problem, self.ball)
             return
-        if not len(self.going):
+        if not len(going):
             return
-        for some in torch.split(self.going, objective.examples_at_once(self.problem)):
+        for some in torch.split(going, objective.examples_at_once(self.problem)):
             rows = some % self.batch
             yield _Part(self, some, self.problem.rows(rows), self.ball.rows(self.problem.x, rows))
+
+    def go_on(self, turn: int, cost: int, *, stay: bool = False) -> None:
+        """Take what is known of this turn: ``played`` are those that it was known of."""
+        self.played[:] = False
+        for known, places in self._on_paths(turn):
+            met = ~known.measure.isnan() & (known.gone | stay) & torch.isin(places, self.going)
+            if not met.any():
+                continue
+            part = _Part(self, places[met], self.problem.rows(places[met] % self.batch), self.ball)
+            part.offer(known.measure[met], known.score[met], cost)
+            if not stay:
+                part.move(known.after[met])
+            self.played[places[met]] = True
+
+    def remember(self, turn: int, places: Tensor, here: Evaluation) -> None:
+        """Keep what some climbs met at this turn, if they may be asked for again."""
+        for known, own in self._on_paths(turn):
+            mine = torch.isin(places, own)
+            rows = places[mine] - own[0]
+            known.score[rows], known.measure[rows] = here.score[mine], here.measure[mine]
+            if here.slope is not None:
+                known.after[rows], known.gone[rows] = self.delta[places[mine]], True
+
+    def _on_paths(self, turn: int) -> Iterator[tuple[Turn, Tensor]]:
+        """What is known of a turn, and the places of the climbs it is about."""
+        for shared, first in self.known:
+            count = len(shared.begun.deltas) * self.batch
+            places = torch.arange(count, device=self.delta.device) + first * self.batch
+            yield shared.at(turn, self.delta[places]), places
 
     def retire(self) -> None:
         """Climbs that have come to rest go no further."""
@@ -231,20 +279,20 @@ class _Part:
         if self.climbs.keep == "last":
             self.climbs.best[self.places] = delta
 
-    def offer(self, here: Evaluation, cost: int) -> None:
-        """Keep where they are if its measure is larger, or as large with a larger score."""
+    def offer(self, measure: Tensor, score: Tensor, cost: int) -> None:
+        """Keep where they are if the measure is larger, or as large with a larger score."""
         climbs, places = self.climbs, self.places
         climbs.evaluations[places.cpu()] += cost
         if climbs.keep == "last":
             return
-        better = _better(here.measure, here.score, climbs.measure[places], climbs.score[places])
+        better = _better(measure, score, climbs.measure[places], climbs.score[places])
         chosen = better.nonzero().flatten()
         if climbs.keep == "best_label_kept" and len(chosen):
             x = self.problem.x[chosen] + self.delta[chosen]
             kept = self.problem.classifier.predict(x) == climbs.label[places[chosen] % climbs.batch]
             chosen = chosen[kept]
-        climbs.measure[places[chosen]] = here.measure[chosen]
-        climbs.score[places[chosen]] = here.score[chosen]
+        climbs.measure[places[chosen]] = measure[chosen]
+        climbs.score[places[chosen]] = score[chosen]
         climbs.best[places[chosen]] = self.delta[chosen]
 
 

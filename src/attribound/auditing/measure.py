@@ -11,6 +11,7 @@ import pyarrow as pa
 import torch
 
 from attribound.attacks import Attack
+from attribound.attacks.remembered import climbs_kept
 from attribound.attributions import fidelity
 from attribound.auditing.at_work import Say, Steps, expected
 from attribound.auditing.attacked import Found, Prey, Transferred, attack_all, kept_maps
@@ -82,7 +83,8 @@ def _attempt(
     again: bool = False,
 ) -> None:
     try:
-        rows, maps = _measured(subject, name, batch, steps)
+        with climbs_kept():
+            rows, maps = _measured(subject, name, batch, steps)
     except KinkError as error:
         raise subject.kinked(error) from error
     except Exception as error:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor
 
@@ -119,6 +119,7 @@ class Question:
         wanted: the methods that are asked.
         predicted: the labels were left open, and are what the network in question predicts.
         made: answers so far.
+        shared: what methods know of these examples from other balls, if ``prepare`` put it there.
         seconds: time spent on each beyond what it shares with those before it.
     """
 
@@ -131,6 +132,7 @@ class Question:
     predicted: bool = False
     made: dict[Method, Bound] = field(default_factory=dict)
     seconds: dict[Method, float] = field(default_factory=dict)
+    shared: dict[Method, Any] = field(default_factory=dict)
     _inside: float = 0.0
 
     def bound(self, method: Method) -> Bound:

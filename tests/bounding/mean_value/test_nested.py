@@ -196,3 +196,60 @@ def test_shows_progress(capsys) -> None:
     attribution, x = cases.quadratic([-5.0, 3.0, 1.0])
     ab.bound(attribution, x, ab.L2Ball(0.1), method=ab.MeanValue(progress=True))
     assert "searching" in capsys.readouterr().out
+
+
+def _asked(attribution, x, radii, method, *, shared: bool) -> list[ab.Bound]:
+    target = attribution.targets(x)
+    questions = [ab.Question(attribution, x, ab.L2Ball(radius), target) for radius in radii]
+    if shared:
+        method.prepare(questions)
+    return [question.bound(method) for question in questions]
+
+
+def test_balls_share_the_shells_they_have_in_common() -> None:
+    """In one dimension the bound is known: shared or not, it is the same, for fewer products."""
+    x = torch.tensor([[0.2], [1.5]], dtype=torch.float64)
+    method, radii = ab.MeanValue(shells=4, attack=QUICK), (0.4, 0.2, 0.1)
+    alone = _asked(ab.Saliency(Cubic()), x, radii, method, shared=False)
+    together = _asked(ab.Saliency(Cubic()), x, radii, method, shared=True)
+    for radius, one, other in zip(radii, alone, together, strict=True):
+        truth = radius * (1 + x[:, 0] + radius * 5 / 8)
+        torch.testing.assert_close(one.euclidean, truth, rtol=2e-5, atol=0)
+        torch.testing.assert_close(other.euclidean, truth, rtol=2e-5, atol=0)
+    # Of 0.2 the shells 0.1 and 0.2 are known from 0.4, of 0.1 two more from 0.2.
+    assert (together[0].products == alone[0].products).all()
+    assert all(
+        (b.products < a.products).all() for a, b in zip(alone[1:], together[1:], strict=True)
+    )
+
+
+def test_shared_shells_bound_attacks_in_every_ball() -> None:
+    model, x = cases.tabular()
+    attribution = ab.IntegratedGradients(model, steps=5)
+    radii, method = (0.1, 0.2, 0.4), ab.MeanValue()
+    for radius, bound in zip(
+        radii, _asked(attribution, x[:3], radii, method, shared=True), strict=True
+    ):
+        ascent = ab.attacks.AttributionAscent(steps=15, random_starts=6, seed=99)
+        laws.attack_below(ascent(attribution, x[:3], ab.L2Ball(radius)), bound)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [ab.L2Ball(0.2), ab.LinfBall(0.1)],
+        [ab.L2Ball(0.2), ab.L2Ball(0.1, scale=2.0)],
+        [ab.LinfBall(0.2, low=0, high=1), ab.LinfBall(0.1, low=0, high=1)],
+    ],
+    ids=["norms", "units", "limits"],
+)
+def test_balls_that_are_no_multiples_of_each_other_share_nothing(others) -> None:
+    model, x = cases.tabular()
+    attribution, x = ab.Saliency(model), x[:2].clamp(0, 1)
+    method, target = ab.MeanValue(), attribution.targets(x)
+    questions = [ab.Question(attribution, x, ball, target) for ball in others]
+    method.prepare(questions)
+    for ball, question in zip(others, questions, strict=True):
+        alone = ab.Question(attribution, x, ball, target).bound(method)
+        torch.testing.assert_close(question.bound(method).euclidean, alone.euclidean)
+        assert (question.bound(method).products == alone.products).all()

@@ -23,7 +23,7 @@ from torch import Tensor
 from attribound.attacks import Attack, AttributionAscent
 from attribound.attacks.objectives import Problem
 from attribound.attributions import Attribution
-from attribound.balls import Ball
+from attribound.balls import Ball, LpBall
 from attribound.basics.errors import InputError, KinkError, ModelError
 from attribound.basics.numbers import check_whole
 from attribound.bounding.first_order import FirstOrder, first_order
@@ -70,9 +70,23 @@ class MeanValue(Method):
 
     def bound(self, question: Question) -> Bound:
         """The bound over nested balls, not below the attacks that are known."""
-        known = Known(question.attacked, question.bound(self.first_order))
+        first = question.bound(self.first_order)
+        known = Known(question.attacked, first, question.shared.get(self))
         asked = question.attribution, question.x, question.ball, question.target
         return mean_value_bound(*asked, self, known)
+
+    def prepare(self, questions: Sequence[Question]) -> None:
+        """Balls of one shape share the heights of their shells."""
+        shapes: list[tuple[Ball, Heights]] = []
+        for question in questions:
+            ball = question.ball
+            if isinstance(ball, LpBall) and not ball.limited:
+                unit = ball.at_radius(1.0)
+                same = next((heights for shape, heights in shapes if shape == unit), None)
+                if same is None:
+                    same = Heights(len(question.x))
+                    shapes.append((unit, same))
+                question.shared[self] = same
 
 
 MEAN_VALUE = register_claim(
@@ -95,16 +109,39 @@ MEAN_VALUE = register_claim(
 
 
 @dataclass(frozen=True, eq=False)
+class Heights:
+    """S(r) / epsilon of every example at the radii that were searched, by radius.
+
+    A norm's balls are multiples of each other, so that this is the same in all of them.
+    """
+
+    batch: int
+    by_radius: dict[str, Tensor] = field(default_factory=dict)
+
+    def at(self, radius: float, rows: slice) -> Tensor | None:
+        """That of some examples, if it was searched."""
+        found = self.by_radius.get(f"{radius:.9g}")
+        return None if found is None or found[rows].isnan().any() else found[rows]
+
+    def keep(self, radius: float, rows: slice, heights: Tensor) -> None:
+        """Enter what was found."""
+        nothing = heights.new_full((self.batch,), torch.nan)
+        self.by_radius.setdefault(f"{radius:.9g}", nothing)[rows] = heights
+
+
+@dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of the same inputs, targets and ball beforehand.
+    """What is known of the same inputs and targets beforehand.
 
     Attributes:
-        attacked: results of attacks; the bound is not lower than any of them.
-        first: the first-order bound, which saves computing it.
+        attacked: results of attacks in the same ball; the bound is not lower than any of them.
+        first: the first-order bound in it, which saves computing it.
+        heights: of shells of other balls of its norm, which need not be searched again.
     """
 
     attacked: Sequence[Attacked] = ()
     first: Bound | None = None
+    heights: Heights | None = None
 
 
 def mean_value_bound(
@@ -166,19 +203,25 @@ def mean_value_bound(
             total, products = torch.zeros_like(first.euclidean[rows]), first.products[rows].clone()
             supremum = first.euclidean[rows]
             for k in range(settings.shells):
-                starts = [segment.steepest(k) for segment in segments]
                 shell = own.at_radius(own.epsilon * (k + 1) / settings.shells)
-                starts += [
-                    shell.project(shell.sample(problem.x, settings.seed + i), problem.x)
-                    for i in range(settings.restarts)
-                ]
-                climb = Climb(problem, own, shell, settings.first_order)
-                for start in starts:
-                    found = climb(start, settings.rounds)
-                    supremum = torch.maximum(supremum, found.value)
-                    products += found.products
+                height = known.heights and known.heights.at(shell.epsilon, rows)
+                if height is not None:
+                    supremum = torch.maximum(supremum, own.epsilon * height)
+                else:
+                    starts = [segment.steepest(k) for segment in segments]
+                    starts += [
+                        shell.project(shell.sample(problem.x, settings.seed + i), problem.x)
+                        for i in range(settings.restarts)
+                    ]
+                    climb = Climb(problem, own, shell, settings.first_order)
+                    for start in starts:
+                        found = climb(start, settings.rounds)
+                        supremum = torch.maximum(supremum, found.value)
+                        products += found.products
                 for segment in segments:
                     supremum = torch.maximum(supremum, segment.floor(k) * (1 + _ROUNDING))
+                if known.heights is not None:
+                    known.heights.keep(shell.epsilon, rows, supremum / own.epsilon)
                 total += supremum
                 bar.advance(task)
             values.append(total / settings.shells)
