@@ -204,7 +204,8 @@ def mean_value_bound(
             supremum = first.euclidean[rows]
             for k in range(settings.shells):
                 shell = own.at_radius(own.epsilon * (k + 1) / settings.shells)
-                height = known.heights and known.heights.at(shell.epsilon, rows)
+                heights = known.heights
+                height = None if heights is None else heights.at(shell.epsilon, rows)
                 if height is not None:
                     supremum = torch.maximum(supremum, own.epsilon * height)
                 else:
@@ -220,8 +221,8 @@ def mean_value_bound(
                         products += found.products
                 for segment in segments:
                     supremum = torch.maximum(supremum, segment.floor(k) * (1 + _ROUNDING))
-                if known.heights is not None:
-                    known.heights.keep(shell.epsilon, rows, supremum / own.epsilon)
+                if heights is not None:
+                    heights.keep(shell.epsilon, rows, supremum / own.epsilon)
                 total += supremum
                 bar.advance(task)
             values.append(total / settings.shells)
