@@ -207,12 +207,12 @@ def test_one_sample_serves_every_radius() -> None:
         evaluated.append(len(x))
         return stepped(x, target)
 
-    method = ab.Smoothed(SIGMA, draws=400, chunk=100)
-    cube = ab.LinfBall(1, scale=torch.tensor([2.0, 0.0, 1.0], dtype=torch.float64))
-    found = ab.max_epsilon(counted, X, cube, LABELS, keep=1, method=method)
-    both, second = 500, 400  # in chunks of 100; the second batch is drawn once more for the list
-    assert 0 <= sum(evaluated) - 2 * (both + second) < 20  # maps at x
-    assert ((found.epsilon > 0) & (found.epsilon < 1)).all()
+    method = ab.Smoothed(SIGMA, draws=4000, chunk=100)
+    cube = ab.LinfBall(1, scale=torch.tensor([0.5, 0.0, 1.0], dtype=torch.float64))
+    found = ab.max_epsilon(counted, X[:1], cube, LABELS[:1], keep=1, method=method)
+    both, second = 4000, 3200  # the second batch is drawn once more for the list
+    assert 0 <= sum(evaluated) - both - second < 10  # maps at x
+    assert 0 < found.epsilon.item() < 1
 
 
 def test_a_radius_of_another_explanation_says_so() -> None:
