@@ -82,7 +82,11 @@ def _votes(rows: pa.Table, names: list[str]) -> str:
             ]
         )
     header = ["", "k", "surely in", "surely out", "open", "of the top k stay"]
-    return render("Votes for the largest scores, medians", header, lines)
+    title = (
+        "Votes for the largest scores, medians; in, out and open as Anani et al. define them for "
+        "pixels, what stays of the top k as Levine et al. do"
+    )
+    return render(title, header, lines)
 
 
 def _costs(rows: pa.Table, names: list[str]) -> str:

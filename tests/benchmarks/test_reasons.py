@@ -9,6 +9,8 @@ from torch import nn
 import attribound as ab
 import reasons
 
+ON = reasons.ATTACK_ON_AVERAGED
+
 
 def tiny(name: str) -> reasons.Asked:
     """Six features in five groups; radii count nothing."""
@@ -42,6 +44,28 @@ def test_what_is_measured_is_what_the_library_says() -> None:
     said = ab.reasons(attribution, x, of_radius(0.1), 4, claim="certified", attack=False)
     assert [each["pair"] for each in found] == said.kept.tolist()
     assert all(each["norm"] <= each["pair"] for each in found)
+
+
+def test_averaged_maps_are_drawn_once_and_attacked_themselves(monkeypatch) -> None:
+    attribution, x, of_radius = tiny("any")
+    monkeypatch.setattr(reasons, "AVERAGED", ab.Smoothed(draws=400))
+    monkeypatch.setitem(reasons.JUDGING, "draws", 100)
+    blocks = [*reasons.blocks(["any"], 2, ["smoothed"])]
+    assert [block[0]["claim"] for block in blocks[:3]] == ["attack", ON, "smoothed"]
+    rows = [row for block in blocks for row in reasons.measured(block, tiny)]
+    for radius in reasons.RADII:
+        own = [r for r in rows if (r["claim"], r["epsilon"]) == ("smoothed", radius)]
+        said = ab.reasons(
+            attribution, x[:2], of_radius(radius), 4, claim=reasons.AVERAGED, attack=False
+        )
+        assert [each["pair"] for each in own] == said.kept.tolist()
+        assert all(each["norm"] <= each["pair"] for each in own)
+    assert len({r["seconds"] for r in rows if r["claim"] == "smoothed"}) == 2  # an applicant each
+    some = [{**r, "network": reasons.NETWORKS[0], "pair": 3} for r in rows]
+    above = [{**r, "pair": 4} if r["claim"] == "smoothed" else r for r in some]
+    for shown, exceeded in ((some, "0"), (above, "2")):
+        lines = [line.split() for line in reasons.table(shown).splitlines()]
+        assert {line[-2] for line in lines if "smoothed" in line} == {exceeded}
 
 
 def test_killed_it_goes_on_where_it_was(tmp_path, capsys) -> None:

@@ -21,7 +21,7 @@ from attribound.report import console, export, one_line, write_html
 from attribound.report.answers import CONTRADICTED, IN_PART, NOT_PROVED, _of_lists
 from attribound.report.auditor import dossier
 from attribound.report.gallery import regions
-from attribound.report.reasons import by_claim, lists, sentences, worded
+from attribound.report.reasons import Replaced, by_claim, lists, sentences, worded
 from report import cases
 from shared import needed
 
@@ -92,6 +92,20 @@ def test_what_is_replaced_by_what(run) -> None:
     assert sum(pair.count for pair in found.replaced) == gone > 0
     assert all({pair.gone, pair.came} <= {*NAMES} for pair in found.replaced)
     assert all(pair.gone != pair.came for pair in found.replaced)
+
+
+def test_most_often_is_more_often_than_any_other(run) -> None:
+    """Ten pairs once each: the first of them is not the most frequent."""
+    found = lists(run)[1]
+    age, debt = Replaced("age", "income", 2), Replaced("debt", "age", 2)
+    said = "attacks put income in place of age"
+    for pairs, end in (
+        ((age, replace(debt, count=1)), " most often (for 2 of 6 people)."),
+        ((age, debt), " (for 2 of 6 people), and 1 other pair as often."),
+        ((age, debt, debt), " (for 2 of 6 people), and 2 other pairs as often."),
+    ):
+        asked = replace(found, replaced=pairs, answer=replace(found.answer, n=6))
+        assert asked.most_often("people") == said + end
 
 
 def test_numbers_of_the_page(run) -> None:

@@ -264,12 +264,7 @@ def _of_lists(each: SettingLists, what: str, missing: int) -> Finding:
 
 def _replaced(found: Sequence[SettingLists], what: str) -> list[str]:
     """Which reason gave way to which most often, in each setting."""
-    return [
-        f"{each.title}: attacks put {each.replaced[0].came} in place of {each.replaced[0].gone} "
-        f"most often (for {each.replaced[0].count} of {each.answer.n} {what})."
-        for each in found
-        if each.replaced
-    ]
+    return [f"{each.title}: {each.most_often(what)}" for each in found if each.replaced]
 
 
 def _reach(found: Sequence[Group], known: Mapping[str, Finding]) -> list[str]:

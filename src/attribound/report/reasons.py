@@ -92,6 +92,16 @@ class SettingLists:
     replaced: tuple[Replaced, ...]
     data: dict[str, Any]
 
+    def most_often(self, called: str) -> str:
+        """Which reason gave way to which most often, of ``called``; or that others did as often."""
+        first = self.replaced[0]
+        said = f"attacks put {first.came} in place of {first.gone}"
+        many = f"for {first.count} of {self.answer.n} {called}"
+        others = sum(pair.count == first.count for pair in self.replaced) - 1
+        if not others:
+            return f"{said} most often ({many})."
+        return f"{said} ({many}), and {others} other pair{'s' if others > 1 else ''} as often."
+
 
 def worded(number: int) -> str:
     """Small numbers as words.

@@ -186,13 +186,42 @@ def test_maps_without_slopes_are_attacked_by_draws() -> None:
     assert r.attained.kept.tolist() == [0, 0]  # far on the other side the other map rules
 
 
-def test_the_largest_radius_of_an_averaged_list() -> None:
-    method = ab.Smoothed(SIGMA, draws=4000)
-    found = ab.max_epsilon(G, X[:1], target=LABELS[:1], keep=1, method=method)
+@pytest.mark.parametrize("normaliser", ["unit", "top"])
+def test_the_largest_radius_of_an_averaged_list(normaliser) -> None:
+    """It is the radius of the list that ``reasons`` makes, and says so: not of the map at x."""
+    method = ab.Smoothed(SIGMA, draws=4000, normaliser=normaliser)
+    asked = {"target": LABELS[:1], "method": method, "by": "absolute"}
+    found = ab.max_epsilon(G, X[:1], keep=1, **asked)
     radius = found.epsilon.item()
     assert 0 < radius < 0.5
-    r = ab.reasons(G, X[:1], ab.L2Ball(radius), 1, LABELS[:1], claim=method, attack=False)
-    assert r.kept.item() == 1
+    assert found.subject == "the averaged map of your network"
+    for factor, kept in ((1.0, 1), (1.001, 0)):
+        ball = ab.L2Ball(factor * radius)
+        assert ab.reasons(G, X[:1], ball, 1, attack=False, **asked).kept.item() == kept
+
+
+def test_one_sample_serves_every_radius() -> None:
+    evaluated = []
+
+    def counted(x: Tensor, target: Tensor) -> Tensor:
+        evaluated.append(len(x))
+        return stepped(x, target)
+
+    method = ab.Smoothed(SIGMA, draws=4000, chunk=100)
+    cube = ab.LinfBall(1, scale=torch.tensor([0.5, 0.0, 1.0], dtype=torch.float64))
+    found = ab.max_epsilon(counted, X[:1], cube, LABELS[:1], keep=1, method=method)
+    both, second = 4000, 3200  # the second batch is drawn once more for the list
+    assert 0 <= sum(evaluated) - both - second < 10  # maps at x
+    assert 0 < found.epsilon.item() < 1
+
+
+def test_a_radius_of_another_explanation_says_so() -> None:
+    def spike(x: Tensor, target: Tensor) -> Tensor:
+        near = (x - X[:1]).abs().amax(1, keepdim=True) < 0.01
+        return torch.where(near, torch.eye(3).double()[:1], torch.eye(3).double()[1:2])
+
+    found = ab.max_epsilon(spike, X[:1], target=LABELS[:1], keep=1, claim="smoothed:draws=400")
+    assert ab.Status.ANOTHER_EXPLANATION in found.status[0]
 
 
 def test_what_the_proofs_do_not_cover_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import captum.attr
 import pytest
 import torch
 from torch import Tensor, nn
@@ -146,3 +147,19 @@ def test_what_is_no_category_is_refused() -> None:
         ab.switches(attribution, x, GROUPS, k=2)
     with pytest.raises(ab.InputError, match="names: expected 8 names"):
         ab.switches(attribution, people(), GROUPS, k=2, names=["a"])
+
+
+def test_a_claim_about_another_map_is_refused() -> None:
+    """Lists of averaged maps at neighbours say nothing of the list of the map at x."""
+    attribution, x = ab.Saliency(network()), people()
+    with pytest.raises(ab.InputError, match="smoothed, about the averaged map of your network"):
+        ab.switches(attribution, x, GROUPS, k=2, ball=ab.L2Ball(0.1), claim="smoothed:draws=100")
+
+
+def test_objects_of_captum_and_functions_are_attributions() -> None:
+    model, x = network(), people()
+    theirs = ab.switches(captum.attr.InputXGradient(model), x, GROUPS, k=2, target=0)
+    ours = ab.switches(ab.InputXGradient(model), x, GROUPS, k=2, target=0)
+    assert torch.equal(theirs.kept, ours.kept)
+    plain = ab.switches(lambda x, _: x, x, GROUPS, k=2, target=0)
+    torch.testing.assert_close(plain.deviation, torch.full((4,), 2**0.5).double())

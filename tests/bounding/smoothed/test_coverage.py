@@ -41,7 +41,8 @@ def test_no_statement_fails_more_often_than_alpha(name: str, draws: int) -> None
     for _ in range(REPEATS):
         pilot, _, said = sampled(truth, generator, draws, STATEMENTS * ALPHA)
         failed.update(part for part, wrong in misses(truth, pilot, said).items() if wrong)
-    assert all(count <= most() for count in failed.values()), failed
+    # Not only within chance of alpha, as ``most`` allows: none missed more often than that.
+    assert all(count <= ALPHA * REPEATS for count in failed.values()), failed
 
 
 class TestWrongVariants:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import ndtr, ndtri
-from scipy.stats import binom
+from scipy.stats import binom, binomtest
 
 import attribound as ab
 from attribound.attributions import FunctionAttribution
@@ -44,6 +44,28 @@ class TestVotes:
         np.testing.assert_array_equal(inside, ndtr(ndtri(found.lower) - t) > 0.5)
         np.testing.assert_array_equal(outside, ndtr(ndtri(found.upper) + t) < 0.5)
         assert not (inside & outside).any()
+
+    @pytest.mark.parametrize("t", [0.0, 0.2, 0.6])
+    def test_the_published_test_of_pixels_says_the_same_on_the_same_draws(self, t: float) -> None:
+        """Anani et al. (2025): certify a class of a pixel if its votes reject a share up to Phi(t).
+
+        Binomial tests, one a pixel and class, corrected for their number; else they abstain.
+        """
+        inside, outside = self.votes().certain(t)
+        for i, count in enumerate(self.COUNTS.astype(int)):
+            for votes, certain in ((count, inside[i]), (1000 - count, outside[i])):
+                test = binomtest(votes, 1000, ndtr(t), alternative="greater")
+                assert (test.pvalue < 0.001 / 12) == certain
+
+    @pytest.mark.parametrize("t", [0.0, 0.1, 0.3, 0.8])
+    def test_the_published_overlap_of_ranks(self, t: float) -> None:
+        """Levine et al. (2019): i stay if the i-th share is above the (2 k - i + 1)-th of all."""
+        found = self.votes()
+        shares = np.argsort(-found.share, kind="stable")
+        lower = ndtr(ndtri(found.lower[shares]) - t)
+        upper = ndtr(ndtri(found.upper[shares]) + t)
+        stay = [i for i in (1, 2, 3) if lower[i - 1] > upper[2 * 3 - i]]
+        assert found.overlap(t) == max(stay, default=0)
 
     def test_certain_at_zero_and_at_far(self) -> None:
         inside, outside = self.votes().certain(0.0)

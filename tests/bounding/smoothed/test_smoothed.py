@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import attribound as ab
 from attribound.attributions.noise import normalised, top_count
 from attribound.basics.tensors import angle_degrees
+from attribound.bounding.smoothed import drawing
 from attribound.bounding.smoothed import method as smoothed_method
 from attribound.results import AVERAGED
 
@@ -220,19 +221,40 @@ class TestTheDraws:
 
 
 class TestBalls:
-    def test_units_scale_the_noise(self) -> None:
-        """The same as the plain ball around features in other units."""
+    @pytest.mark.parametrize("kind", [ab.L2Ball, ab.LinfBall])
+    def test_units_equal_rescaling_by_hand(
+        self, kind: type[ab.L2Ball], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The plain ball around features in other units, with the same draws."""
         network, x = table()
-        unit = torch.tensor([4.0, 1.0, 0.5, 1.0, 1.0, 2.0])
+        network, x = network.double(), x.double()
+        unit = torch.tensor([4.0, 1.0, 0.5, 0.0, 1.0, 2.0], dtype=torch.float64)
+        free = unit > 0
 
         def rescaled(z: Tensor, target: Tensor) -> Tensor:
-            return ab.Saliency(network)((z * unit).float(), target).double()
+            there = x[:1].repeat(len(z), 1)
+            there[:, free] = z * unit[free]
+            return ab.Saliency(network)(there, target)
 
-        scaled = ab.bound(ab.Saliency(network), x, ab.L2Ball(0.05, scale=unit), 0, METHOD)
-        plain = ab.bound(
-            ab.FunctionAttribution(rescaled), (x / unit).double(), ab.L2Ball(0.05), 0, METHOD
-        )
-        torch.testing.assert_close(scaled.degrees, plain.degrees.float(), rtol=0.3, atol=0)
+        class Draws:
+            """The same whatever is drawn for: numbers of frozen features are left out by hand."""
+
+            def __init__(self, stream: int) -> None:
+                self.generator = np.random.default_rng(stream)
+
+            def standard_normal(self, shape: tuple[int, int]) -> np.ndarray:
+                drawn = self.generator.standard_normal((shape[0], 6))
+                return drawn if shape[1] == 6 else drawn[:, free.numpy()]
+
+        monkeypatch.setattr(drawing, "generator_of", lambda _x, _seed, stream: Draws(stream))
+        scaled = ab.bound(ab.Saliency(network), x[:1], kind(0.05, scale=unit), 0, METHOD)
+        plain = ab.bound(rescaled, (x[:1] / unit)[:, free], kind(0.05), 0, METHOD)
+        for name in ("degrees", "shown_degrees", "euclidean", "map", "similarity"):
+            torch.testing.assert_close(
+                getattr(scaled, name), getattr(plain, name), rtol=1e-6, atol=0
+            )
+        wrong = ab.bound(ab.Saliency(network), x[:1], kind(0.05), 0, METHOD)
+        assert not torch.isclose(wrong.degrees, scaled.degrees, rtol=0.02).any()
 
     def test_frozen_features_have_no_noise(self) -> None:
         seen = []

@@ -24,8 +24,10 @@ from attribound.bounding.method import Question
 from attribound.bounding.reasons.motion import Ends, Motion
 from attribound.bounding.smoothed import Smoothed
 from attribound.bounding.smoothed.drawing import SECOND
-from attribound.bounding.smoothed.turning import growth
+from attribound.bounding.smoothed.stating import reservations
+from attribound.bounding.smoothed.turning import Turning, growth
 from attribound.bounding.smoothed.votes import Votes
+from attribound.results import Status
 
 VOTES = "top"
 _STEPS = 60  # of a bisection in float64
@@ -181,10 +183,63 @@ def check_asked(method: Smoothed, k: int, by: By) -> Smoothed:
     return replace(method, k=k)
 
 
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What the draws of one example say of its averaged map, at whatever shift is asked.
+
+    All of it holds together: one sample serves every radius.
+
+    Attributes:
+        turning: of the whole map.
+        away: at most the distance of the average from ``scores``.
+        scores: the mean of the first batch, which ranks.
+        members: places of the list.
+        entries: of the second batch.
+        votes: of the second batch, where draws vote.
+        failure: of each statement.
+        shift: the largest of the ball that was asked about.
+        status: what is to be said against the average.
+    """
+
+    turning: Turning
+    away: float
+    scores: Tensor
+    members: tuple[int, ...]
+    entries: Entries
+    votes: Votes | None
+    failure: float
+    shift: float
+    status: Status
+
+    def motion(self, shift: float) -> AveragedMotion:
+        """How far the averaged map can move under shifts up to this one."""
+        low, high = self.entries.singles(shift, self.failure)
+        if self.votes is not None:
+            height = math.sqrt(self.votes.k)
+            low = np.maximum(low, ndtr(ndtri(self.votes.lower) - shift) / height)
+            high = np.minimum(high, ndtr(ndtri(self.votes.upper) + shift) / height)
+        return AveragedMotion(
+            self.turning.distance(shift) + self.away,
+            self.scores.numel(),
+            self.scores,
+            shift,
+            torch.from_numpy(np.stack([low, high])),
+            self.members,
+            self.entries,
+            self.failure,
+        )
+
+
 def averaged_motions(
     method: Smoothed, question: Question, k: int, by: By
 ) -> Iterator[AveragedMotion]:
-    """The motion of each example's averaged map; half of alpha is for what is known of the whole.
+    """The motion of each example's averaged map in the ball of the question; see :func:`drawn`."""
+    for each in drawn(method, question, k, by):
+        yield each.motion(each.shift)
+
+
+def drawn(method: Smoothed, question: Question, k: int, by: By) -> Iterator[Drawn]:
+    """Draw the averaged map of each example; half of alpha is for what is known of the whole.
 
     Args:
         method: noise and draws.
@@ -207,25 +262,15 @@ def averaged_motions(
             product += vectors[:, list(members)].T @ vectors
         entries = Entries(draws, total / draws, square / draws, product / draws, members)
         failure = method.alpha / 2 / entries.statements(1 if by == "value" else 2)
-        low, high = entries.singles(to.shift, failure)
+        votes = None
         if method.normaliser == VOTES:
             counts = np.rint(total * math.sqrt(k))
             # Votes split what they get over two ends of every score.
             votes = Votes.counted(counts, draws, k, 2 * counts.size * failure)
-            low = np.maximum(low, ndtr(ndtri(votes.lower) - to.shift) / math.sqrt(k))
-            high = np.minimum(high, ndtr(ndtri(votes.upper) + to.shift) / math.sqrt(k))
-        known = example.average
-        away = float(np.linalg.norm(known.shown - example.pilot))
-        yield AveragedMotion(
-            method.turning(example, to).distance(to.shift) + known.distance + away,
-            scores.numel(),
-            scores,
-            to.shift,
-            torch.from_numpy(np.stack([low, high])),
-            members,
-            entries,
-            failure,
-        )
+        known, turning = example.average, method.turning(example, to)
+        away = known.distance + float(np.linalg.norm(known.shown - example.pilot))
+        status = reservations(question.attribution, example, turning.moves(0.0)[0])
+        yield Drawn(turning, away, scores, members, entries, votes, failure, to.shift, status)
 
 
 def scores_of(motion: Motion, clean: Tensor) -> Tensor:

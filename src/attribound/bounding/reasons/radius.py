@@ -15,15 +15,19 @@ from attribound.basics.errors import InputError
 from attribound.bounding.first_order import FirstOrder, largest_epsilon, unit_ball
 from attribound.bounding.guarantees import ClaimOrMethod, Explained, as_attribution, chosen
 from attribound.bounding.method import Method, Question
-from attribound.bounding.reasons.averaged import scores_of
+from attribound.bounding.reasons.averaged import Drawn, drawn
 from attribound.bounding.reasons.deciding import decide
 from attribound.bounding.reasons.motion import RowMotion
 from attribound.bounding.reasons.motions import motions
+from attribound.bounding.smoothed import Smoothed
+from attribound.bounding.smoothed.reach import reach
 from attribound.networks.inputs import Target, check_inputs
 from attribound.results import MaxEpsilon, Status
 
 _EXPONENTS = (-30, 30)  # of two: radii that are tried
-_FINE = {True: 24, False: 6}  # bisections, by whether a radius costs next to nothing
+#: Bisections, by whether a radius costs next to nothing. What 23 of them find is a float32, so that
+#: the radius that is returned is one that was tried.
+_FINE = {True: 23, False: 6}
 
 
 def max_epsilon(  # noqa: PLR0913 - the names users type
@@ -79,11 +83,13 @@ def max_epsilon(  # noqa: PLR0913 - the names users type
     clean = attribution(x, labels)
     first_of(clean, keep, by)  # refuses what can't be asked
     question = Question(attribution, x, shape, labels, predicted=target is None)
+    status = [Status.KINKED if attribution.kinked else Status.CONVERGED] * len(x)
     if isinstance(settings, FirstOrder):
         found = _to_first_order(settings, question, clean, keep, by)
+    elif isinstance(settings, Smoothed):
+        found, status = _of_draws(settings, question, keep, by)
     else:
         found = [_searched(settings, question, clean, (row, keep, by)) for row in range(len(x))]
-    status = Status.KINKED if attribution.kinked else Status.CONVERGED
     return MaxEpsilon(
         epsilon=torch.tensor(found, dtype=torch.float64).to(clean),
         ball=shape,
@@ -91,8 +97,8 @@ def max_epsilon(  # noqa: PLR0913 - the names users type
         target=labels,
         claim=settings.claim,
         source=("reasons",) * len(x),
-        status=(status,) * len(x),
-        subject=attribution.subject,
+        status=tuple(status),
+        subject=settings.speaks_of(attribution, x, shape).subject,
     )
 
 
@@ -114,6 +120,24 @@ def _to_first_order(
     return found
 
 
+def _of_draws(
+    method: Smoothed, question: Question, keep: int, by: By
+) -> tuple[list[float], list[Status]]:
+    """One sample of draws serves all radii; of averaged maps, which may be another explanation."""
+    found, status = [], []
+    for row, each in enumerate(drawn(method, question, keep, by)):
+        x = question.x[row : row + 1]
+        own = question.ball.rows(question.x, slice(row, row + 1))
+
+        def sure(radius: float, each: Drawn = each, own: Ball = own, x: Tensor = x) -> bool:
+            motion = each.motion(reach(own.at_radius(radius), x, method.sigma).shift)
+            return decide(each.scores, motion, keep, by).kept == keep
+
+        found.append(_largest(sure, _FINE[True]))
+        status.append(each.status)
+    return found, status
+
+
 def _searched(
     method: Method, question: Question, clean: Tensor, asked: tuple[int, int, By]
 ) -> float:
@@ -121,6 +145,7 @@ def _searched(
     row, keep, by = asked
     one = slice(row, row + 1)
     own = question.ball.rows(question.x, one)
+    scores = clean[row].detach().flatten().to("cpu", torch.float64)
 
     def sure(radius: float) -> bool:
         there = Question(
@@ -131,7 +156,7 @@ def _searched(
             predicted=question.predicted,
         )
         (motion,) = motions(method, there, clean[one], keep, by)
-        return decide(scores_of(motion, clean[row]), motion, keep, by).kept == keep
+        return decide(scores, motion, keep, by).kept == keep
 
     return _largest(sure, _FINE[False])
 

@@ -15,8 +15,8 @@ from attribound.balls import Ball, check_ball
 from attribound.basics.errors import InputError
 from attribound.basics.tables import cell, render
 from attribound.basics.tensors import angle_degrees, norm
-from attribound.bounding.guarantees import ClaimOrMethod, method_of
-from attribound.bounding.method import Question
+from attribound.bounding.guarantees import ClaimOrMethod, Explained, as_attribution, method_of
+from attribound.bounding.method import Method, Question
 from attribound.bounding.reasons.asking import answer, check_names
 from attribound.bounding.reasons.attained import attack, perturbations
 from attribound.networks.inputs import Target, check_inputs
@@ -108,7 +108,7 @@ class Switches:
 
 
 def switches(  # noqa: PLR0913 - the names users type
-    attribution: Attribution,
+    attribution: Explained,
     x: Tensor,
     categories: Categories,
     k: int = 4,
@@ -142,11 +142,13 @@ def switches(  # noqa: PLR0913 - the names users type
         off: what it is otherwise.
 
     Raises:
-        InputError: a category has not exactly one feature on.
+        InputError: a category has not exactly one feature on, or the claim is about another map.
     """
     x = check_inputs(x)
+    attribution = as_attribution(attribution)
     if ball is not None:
         check_ball(ball, x)
+        _check_subject(method_of(claim), attribution, x, ball)
     labels = attribution.targets(x, target)
     clean = attribution(x, labels)
     top = first_of(clean, k, by)
@@ -204,6 +206,18 @@ def switches(  # noqa: PLR0913 - the names users type
         columns=None if columns is None else tuple(columns),
         subject=attribution.subject,
     )
+
+
+def _check_subject(method: Method, attribution: Attribution, x: Tensor, ball: Ball) -> None:
+    """Refuse a claim about another map: its list is not the one at x that switches begin with."""
+    about = method.speaks_of(attribution, x, ball)
+    if about is not attribution:
+        raise InputError(
+            "claim",
+            expected="one about the map itself, such as 'certified', around neighbours",
+            got=f"{method.claim.name}, about {about.subject}",
+            remedy="leave the ball out, or ask attribound.reasons at each neighbour",
+        )
 
 
 def _around(
