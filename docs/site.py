@@ -99,6 +99,7 @@ STYLE = """\
 .md-typeset p, .md-typeset ul, .md-typeset ol { max-width: 45rem; }
 .md-typeset pre > code { font-size: 0.62rem; }
 .doc-object h2.doc-heading { margin: 1.2em 0 .4em; font-size: 1.1em; }
+.md-typeset td:first-child code { word-break: normal; white-space: nowrap; }
 .doc-object pre, .doc-object ul { margin: .5em 0; }
 """
 
