@@ -1,7 +1,8 @@
 """``make site``: the pages of README, docs, commands and API in one folder, built by MkDocs.
 
 Nothing is written twice: the home page is README, the command reference comes from the commands,
-the API reference from the docstrings of what each room offers. A dead link is an error.
+the API reference from the docstrings of what each room offers, a page for each name. Pages are a
+screen or three (``divide.py``). A dead link is an error.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from typer.cli import get_docs_for_click
 
 import attribound as ab
 from attribound.cli.app import app
+
+sys.path.append(str(Path(__file__).parent))  # MkDocs and tests load this file from elsewhere
+
+from divide import divided, parts
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES, SOURCES = ROOT / "build" / "pages", ROOT / "build" / "sources"
@@ -93,6 +98,9 @@ STYLE = """\
 .md-grid { max-width: 80rem; }
 .md-typeset p, .md-typeset ul, .md-typeset ol { max-width: 45rem; }
 .md-typeset pre > code { font-size: 0.62rem; }
+.doc-object h2.doc-heading { margin: 1.2em 0 .4em; font-size: 1.1em; }
+.md-typeset td:first-child code { word-break: normal; white-space: nowrap; }
+.doc-object pre, .doc-object ul { margin: .5em 0; }
 """
 
 
@@ -103,8 +111,10 @@ def gathered() -> dict[str, str]:
     pages["install.md"] = install()
     pages["commands.md"] = commands()
     pages["cite.md"] = f"# How to cite\n\n```yaml\n{(ROOT / 'CITATION.cff').read_text()}```\n"
-    pages |= {f"api_{room}.md": reference(room) for room in ROOMS}
-    return {name: linked(text) for name, text in pages.items()}
+    pages = divided({name: linked(text) for name, text in pages.items()})
+    for room in ROOMS:
+        pages |= reference(room)
+    return pages
 
 
 def linked(text: str) -> str:
@@ -132,8 +142,11 @@ def commands() -> str:
     return made.replace("# `attribound`", "# Commands", 1)
 
 
-def reference(room: str) -> str:
-    """The page of a room: each of its names with its docstring."""
+def reference(room: str) -> dict[str, str]:
+    """The pages of a room: a list of its names, and each with its docstring.
+
+    Names that differ by case alone share a page: not every file system holds both.
+    """
     found: dict[str, object] = {}
     module = importlib.import_module(f"attribound.{room}")
     for name in getattr(module, "__all__", ()):
@@ -142,20 +155,44 @@ def reference(room: str) -> str:
         value = getattr(ab, name)
         if str(getattr(value, "__module__", "")).startswith(f"attribound.{room}"):
             found.setdefault(name, value)
-    lines = [f"# attribound.{room}", "", (module.__doc__ or "").strip(), ""]
-    for _, value in sorted(found.items()):
+    rows, pages = [], {}
+    for name, value in sorted(found.items()):
         if not inspect.isclass(value) and not inspect.isfunction(value):
             continue  # a module or a constant
         if value.__module__.startswith(f"attribound.{room}"):
-            lines += [f"::: {value.__module__}.{value.__qualname__}", ""]
-    return "\n".join(lines)
+            page = f"api_{room}.{name.lower()}.md"
+            above = f"---\ntitle: {name}\n---\n\nOf [attribound.{room}](api_{room}.md).\n"
+            pages[page] = f"{pages.get(page, above)}\n::: {value.__module__}.{value.__qualname__}\n"
+            rows.append(f"| [`{name}`]({page}) | {_first(value)} |")
+    head = [f"# attribound.{room}", "", (module.__doc__ or "").strip(), ""]
+    table = ["| name | about |", "|---|---|", *rows, ""]
+    return {f"api_{room}.md": "\n".join([*head, *table]), **pages}
+
+
+def _first(value: object) -> str:
+    """The first sentence of a docstring, as a cell of a table."""
+    paragraph = (inspect.getdoc(value) or "").partition("\n\n")[0]
+    return _ROLE.sub(r"`\1`", " ".join(paragraph.split())).replace("|", "\\|")
 
 
 def on_config(config: dict[str, list[dict[str, object]]]) -> None:
-    """MkDocs: the pages of the rooms are in the menu."""
-    for entry in config["nav"]:
-        if "API" in entry:
-            entry["API"] = [{f"{room}: {about}": f"api_{room}.md"} for room, about in ROOMS.items()]
+    """MkDocs: the pages of the rooms, and parts of long pages, are in the menu."""
+    config["nav"] = menu(config["nav"], gathered())
+
+
+def menu(entries: list[dict[str, object]], pages: dict[str, str]) -> list[dict[str, object]]:
+    """``entries``, where a page with parts is followed by these."""
+    made: list[dict[str, object]] = []
+    for entry in entries:
+        ((title, what),) = entry.items() if isinstance(entry, dict) else ((None, entry),)
+        if title == "API":
+            what = [{f"{room}: {about}": f"api_{room}.md"} for room, about in ROOMS.items()]
+        elif isinstance(what, list):
+            what = menu(what, pages)
+        elif several := parts(str(what), pages):
+            title, what = title or pages[str(what)].split("\n", 1)[0][2:], [what, *several]
+        made.append({title: what} if title else what)
+    return made
 
 
 def readable(source: str) -> str:

@@ -35,15 +35,14 @@ def others(sample: Examples, audited: int) -> Tensor:
     return free.nonzero().flatten()
 
 
-def calibrate(folder: Path, audited: int) -> int:
-    """Calibrate every ball on images that will not be audited; how many these are."""
+def calibrate(folder: Path, audited: int) -> None:
+    """Calibrate every ball on images that will not be audited."""
     sample = ab.data.load(DATA)
     x = sample.read(others(sample, audited))
     model = ab.zoo.load(MODEL.removeprefix("zoo:"))
     folder.mkdir(parents=True, exist_ok=True)
     for number, ball in enumerate(BALLS):
         ab.calibrate(IG.of(model), x, ball).save(folder / f"{number}.json")
-    return len(x)
 
 
 def main(out: Path = Path("runs/demo"), audited: int = 20) -> None:
@@ -53,9 +52,9 @@ def main(out: Path = Path("runs/demo"), audited: int = 20) -> None:
     if is_run(out):
         shutil.rmtree(out)
     calibrations = out.with_name(f"{out.name}-calibrations")
-    print(f"Calibrating {MODEL} on images of {DATA} ...", flush=True)
-    count = calibrate(calibrations, audited)
-    print(f"... on {count} of them. Auditing it on the other {audited}.\n", flush=True)
+    # Shown while it lasts, as is the progress of the audit: what stays begins with the answer.
+    with Console(stderr=True).status(f"Calibrating {MODEL} on images that will not be audited"):
+        calibrate(calibrations, audited)
     run = ab.audit(
         MODEL,
         DATA,

@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from attribound.basics.errors import InputError
 from attribound.cli.app import app
 from attribound.data import NAMES, load
 from attribound.models import config_from_json
+from shared import shared
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -33,7 +35,7 @@ def module(path: Path) -> Any:
 
 render, demo = module(ROOT / "docs" / "render.py"), module(ROOT / "examples" / "demo.py")
 
-SITE = module(ROOT / "docs" / "site.py")
+SITE, DIVIDE = module(ROOT / "docs" / "site.py"), module(ROOT / "docs" / "divide.py")
 
 README = (ROOT / "README.md").read_text()
 
@@ -65,7 +67,8 @@ def test_the_example_has_ten_lines() -> None:
 def test_the_readme_shows_what_the_demo_prints_in_its_words() -> None:
     """The numbers are compared by a slow test, as it takes minutes."""
     shown = part("demo output")
-    assert shown.startswith(f"```text\nCalibrating {demo.MODEL} on images of {demo.DATA} ...")
+    assert re.match(r"```text\n(Proved|Not proved|Contradicted)", shown)  # the answer first
+    assert f"runs/demo: {demo.MODEL} on 20 samples of {demo.DATA}" in shown
     made = [claim for claim in ab.claims() if claim.method and claim.method.needs_slopes]
     for words in (*map(str, made), "report.html"):
         assert words in shown
@@ -198,12 +201,13 @@ def test_pages_run_and_show_what_they_say(name, expected) -> None:
         assert shares[0] < shares[1]
 
 
-def test_the_stories_show_what_they_print() -> None:
+def test_the_stories_show_what_they_print(monkeypatch) -> None:
     """Words to the letter, numbers nearly: other processors round differently."""
+    monkeypatch.setenv("ATTRIBOUND_DATA", str(shared("cifar10").parent))
     text = page("stories")
     shown = re.findall(r"<!-- begin story \d -->\n```text\n(.*?)\n```", text, re.DOTALL)
     printed = render.stories(text)
-    assert len(shown) == len(printed) == 4
+    assert len(shown) == len(printed) == 5
     for before, now in zip(shown, printed, strict=True):
         assert re.findall("[a-zA-Z']+", before) == re.findall("[a-zA-Z']+", now)
         assert numbers(before) == pytest.approx(numbers(now), rel=0.05, abs=0.11)
@@ -250,10 +254,85 @@ def test_links_between_pages_of_the_site_lead_somewhere(site) -> None:
     assert broken == "[a](guide.md) [b](contributing.md#adding) [c](x.md)"
 
 
-def test_every_page_of_the_site_is_in_its_menu(site) -> None:
-    menu = re.findall(r"[\w]+\.md", (ROOT / "mkdocs.yml").read_text())
+def test_links_to_sections_lead_to_the_pages_that_have_them_now(site) -> None:
+    heads = {name: {DIVIDE.slug(head) for _, head in DIVIDE.headings(site[name])} for name in site}
+    links = [
+        (name, page or name, anchor)
+        for name, text in site.items()
+        for page, anchor in re.findall(r"\]\(([\w.-]+\.md|)#([\w-]+)\)", text)
+    ]
+    assert len(links) >= 5
+    assert [link for link in links if link[2] not in heads[link[1]]] == []
+
+
+#: A list of what changed has no parts that a reader would look for.
+LISTS = {"changelog.md"}
+
+
+def test_no_page_of_the_site_is_longer_than_three_screens_except_for_tables(site) -> None:
+    lengths = {name: DIVIDE.length(text) for name, text in site.items()}
+    long = {name for name, screens in lengths.items() if screens > DIVIDE.SCREENS}
+    assert {name for name in long if not DIVIDE.is_table(site[name])} <= LISTS
+    for name in long - LISTS:  # nothing but the table
+        said = re.sub(r"<!-- begin .*|^\|.*|^```text.*?^```$", "", site[name], flags=re.S | re.M)
+        assert DIVIDE.length(said) < 1, name
+
+
+def test_every_page_of_the_site_is_in_its_menu_or_in_the_list_of_its_room(site) -> None:
+    entries = [
+        {title: names} if (names := re.findall(r"[\w]+\.md", rest)) else {title: []}
+        for title, rest in re.findall(
+            r"^  - ([\w ]+):(.*?)(?=^  - |\Z)",
+            (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2],
+            re.MULTILINE | re.DOTALL,
+        )
+    ]
+    menu = re.findall(r"[\w.-]+\.md", json.dumps(SITE.menu(entries, site)))
     rooms = [f"api_{room}.md" for room in SITE.ROOMS]
-    assert sorted([*menu, *rooms]) == sorted(site)
+    of_rooms = [name for room in rooms for name in re.findall(r"\]\((\S+)\) \|", site[room])]
+    assert sorted({*menu, *of_rooms}) == sorted(site)
+    assert len(menu) == len({*menu})
+
+
+class TestDivide:
+    """Pages that are too long, in parts."""
+
+    LONG = "word " * 3000
+
+    def test_a_short_page_stays_as_it_is(self) -> None:
+        pages = {"a.md": "# A\n\n## B\n\nb\n"}
+        assert DIVIDE.divided(pages) == pages
+
+    def test_sections_become_pages_and_links_follow_them(self) -> None:
+        text = f"# A\n\nSee [c](#c).\n\n## B\n{self.LONG}\n\n## C\n{self.LONG}\n\n### D\nd\n"
+        pages = DIVIDE.divided({"a.md": text, "z.md": "[b](a.md#b) [d](a.md#d) [?](a.md#gone)"})
+        assert [*pages] == ["a.md", "a.1-b.md", "a.2-c.md", "z.md"]
+        assert "See [c](a.2-c.md)." in pages["a.md"]
+        assert "- [B](a.1-b.md)" in pages["a.md"]
+        assert pages["a.2-c.md"].startswith("# C\n\n*Part 2 of 2 of [A](a.md).*\n")
+        assert "\n## D\n" in pages["a.2-c.md"]
+        assert pages["z.md"] == "[b](a.1-b.md) [d](a.2-c.md#d) [?](a.md#gone)"
+        assert DIVIDE.parts("a.md", pages) == ["a.1-b.md", "a.2-c.md"]
+
+    def test_a_short_section_joins_the_one_before(self) -> None:
+        text = f"# A\n\n## B\n{self.LONG}\n\n## C\n" + "word " * 700 + "\n\n## D\nd\n"
+        pages = DIVIDE.divided({"a.md": text})
+        assert [*pages] == ["a.md", "a.1-b.md", "a.2-c-d.md"]
+        assert pages["a.2-c-d.md"].startswith("# C; D\n")
+        assert "\n## D\nd" in pages["a.2-c-d.md"]
+
+    def test_a_long_table_has_a_page_of_its_own(self) -> None:
+        table = "\n".join(["```text", *["1 2 3"] * 200, "# no heading", "```"])
+        text = f"# A\n\nSaid.\n\n<!-- begin t u -->\n{table}\n<!-- end t u -->\n\nMore.\n"
+        pages = DIVIDE.divided({"a.md": text})
+        assert [*pages] == ["a.md", "a.t-u.md"]
+        assert "[Table: t u](a.t-u.md), on a page of its own" in pages["a.md"]
+        assert DIVIDE.is_table(pages["a.t-u.md"])
+        assert table in pages["a.t-u.md"]
+
+    def test_comments_in_code_are_no_headings(self) -> None:
+        assert [*DIVIDE.headings("# A\n```\n# no\n```\n## `B` c\n")] == [(1, "A"), (2, "`B` c")]
+        assert DIVIDE.slug("What `ε` means: [x](y.md), 95 %") == "what-means-x-95"
 
 
 def test_the_site_refers_to_every_public_name_and_command(site) -> None:
@@ -262,8 +341,21 @@ def test_the_site_refers_to_every_public_name_and_command(site) -> None:
     kinds = {name: value for name, value in values.items() if inspect.isclass(value)}
     at_home = {n for n, v in kinds.items() if not v.__module__.startswith("attribound.basics")}
     assert [n for n in at_home if f".{kinds[n].__qualname__}" not in listed] == []
+    made = {text.splitlines()[0] for name, text in site.items() if name.startswith("commands.")}
     for command in ("audit", "report", "compare", "runs", "zoo", "train", "calibrate"):
-        assert f"## `attribound {command}`" in site["commands.md"]
+        assert f"# `attribound {command}`" in made
+
+
+def test_names_that_differ_by_case_alone_share_a_page(monkeypatch) -> None:
+    kind = type("Bound", (), {"__module__": "attribound.x", "__doc__": "Kind | :func:`~a.b`."})
+    other = type("bound", (), {"__module__": "attribound.x", "__doc__": "Other."})
+    room = SimpleNamespace(__all__=["Bound", "bound"], __doc__="Room.", Bound=kind, bound=other)
+    monkeypatch.setattr(SITE.importlib, "import_module", lambda name: room)
+    pages = SITE.reference("x")
+    assert [*pages] == ["api_x.md", "api_x.bound.md"]
+    assert "| [`Bound`](api_x.bound.md) | Kind \\| `b`. |" in pages["api_x.md"]
+    assert "::: attribound.x.Bound" in pages["api_x.bound.md"]
+    assert "::: attribound.x.bound" in pages["api_x.bound.md"]
 
 
 def test_docstrings_are_markdown_on_the_site() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from unittest import mock
 
 import pytest
 import torch
@@ -119,6 +120,23 @@ def test_maps_that_vanish_under_attack_are_told(tame, tmp_path, monkeypatch) -> 
     monkeypatch.setattr(cases, "ZERO", 0)
     none = answers(cases.run(tmp_path / "none", chosen(limit=1)))
     assert "attacks left 1 of 1 without a direction" in none.headline
+
+
+def test_where_all_samples_failed_every_question_says_so(tame, tmp_path, monkeypatch) -> None:
+    """No attack is called missing where none could be made, and no answer is empty."""
+    monkeypatch.setattr(cases, "FAILED", mock.ANY)
+    run = cases.run(tmp_path / "run", chosen("certified"))
+    made = answers(run)
+    assert made.headline == (
+        "Not proved: for saliency within l2 ε = 0.05, nothing was measured: all 24 samples failed."
+    )
+    assert (made.tone, made.changes) == ("bad", ("Nothing was measured.",))
+    text = printed(run)
+    assert "How sure is that? there are no bounds, and attacks alone prove nothing" in text
+    assert "What would change them? Nothing was measured." in text
+    assert "could not be measured and count nowhere else: 24" in text
+    assert "most often because of ModelError: " in text
+    assert "There are no bounds" in render(run)
 
 
 def test_the_headline_is_of_the_weakest_setting(tame, tmp_path) -> None:

@@ -160,6 +160,13 @@ def test_the_page_of_runs_on_other_samples_has_no_samples_side_by_side(tmp_path)
     assert "data was" in html
 
 
+def test_equal_runs_are_equally_far(tmp_path) -> None:
+    runs = [cases.run(tmp_path / name) for name in "ab"]
+    assert headline(compare(runs)).endswith(
+        "leaves out zero; attacks turn explanations equally far."
+    )
+
+
 def test_one_sample_has_no_interval_to_draw(tmp_path) -> None:
     chosen = cases.settings(limit=1, batch=1, maps="none", attacks={})
     runs = [cases.run(tmp_path / name, chosen) for name in "ab"]

@@ -90,6 +90,14 @@ def test_models_measured_differently_are_told_apart(cards) -> None:
     ]
 
 
+def test_how_many_were_classified_correctly_is_told_as_a_range(cards) -> None:
+    whole = cards[0].measured.similarity
+    fewer = replace(whole, kendall=replace(whole.kendall, n=3))
+    other = replace(cards[1], measured=replace(cards[0].measured, similarity=fewer))
+    (said,) = hows([cards[0], other])
+    assert said == how(cards[0]).replace("the first 5 examples", "the first 3 to 5 examples")
+
+
 def test_csv_has_numbers_in_full(cards) -> None:
     read = list(csv.DictReader(io.StringIO(to_csv(cards))))
     assert [float(line["clean"]) for line in read] == [0.75, 0.95, 0.0, 1.0]
@@ -103,6 +111,7 @@ def test_the_page_has_every_model_and_shows_texts_as_texts(cards) -> None:
     for card in cards:
         assert f"<td>{card.name}</td>" in page
     assert "<td>&lt;script&gt;x&lt;/script&gt;</td>" in page
+    assert "(<code>ig:steps=5,quadrature=midpoint</code>)" in page
     assert page.count("<script>") == 1
     assert "http" not in page
     with pytest.raises(InputError, match="sort: expected one of"):

@@ -70,12 +70,13 @@ class Answers:
     @property
     def sure(self) -> list[str]:
         """How sure is that, in short: what attacks left of each claim."""
-        return [
+        found = [
             f"{f'{part.title}: ' if part.title else ''}"
             + "; ".join(f"{claim.title}: {claim.short}" for claim in part.claims)
             for part in self.verdict.parts
             if part.claims
         ]
+        return found or ["there are no bounds, and attacks alone prove nothing"]
 
 
 def answers(run: Run) -> Answers:
@@ -147,6 +148,9 @@ def finding(cell: Cell, copy: str, missing: int = 0) -> Finding:
     """What is known of the angles of one setting; samples that failed are limited by nothing."""
     where = cell.setting.title
     lead = f"for {cell.attribution} within {cell.setting.within}, "
+    if all(error is not None for error in cell.errors):
+        said = f"nothing was measured: all {len(cell)} samples failed"
+        return Finding(where, lead, NOT_PROVED, said, BAD, (0.0, -np.inf))
     n, attacked = len(cell) + missing, _attacked(cell)
     own = _own(cell)
     proofs = [claim for claim in own if claim.proves and _limited(cell, claim).size]

@@ -92,6 +92,8 @@ def headline(found: Comparison) -> str:
     if not turned:
         return f"{said}."
     most = max(turned, key=lambda each: abs(each.difference))
+    if not most.difference:
+        return f"{said}; attacks turn explanations equally far."
     word = "further" if most.difference > 0 else "less far"
     sure = "" if most.clear else ", which may be chance"
     return (

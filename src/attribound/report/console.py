@@ -6,7 +6,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from attribound.auditing import Run, summarise
+from attribound.auditing import Run, cells, summarise
 from attribound.report.answers import Answers, answers
 from attribound.report.conditions import conditions
 from attribound.report.reasons import by_claim
@@ -18,6 +18,7 @@ from attribound.report.summary_table import (
     SummaryTable,
     summary_table,
 )
+from attribound.report.verdict_notes import failures
 
 #: What fits a terminal of 80 characters; the page has the rest.
 _COLUMNS = {
@@ -88,6 +89,7 @@ def _notes(run: Run, found: SummaryTable, said: Answers) -> list[str]:
         f"What would change them? {' '.join(said.changes)}",
         *conditions(run.manifest),
         *by_claim(run),
+        *failures(cells(run.rows())),
     ]
     notes += [f"{block.title}: {block.note}" for block in found.blocks if block.note]
     if not run.finished:

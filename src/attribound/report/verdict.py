@@ -75,7 +75,7 @@ def verdict(groups: Sequence[Group], missing: int = 0, copy: str = A_COPY) -> Ve
         title = headed(network(YOURS, copy)) if of_average else ""
         part = Part(title, tuple(_attack(cells, _on_bounded, "the explanation")), claims)
         said = tuple(notes(cells, missing, {"": _on_bounded}))
-        return Verdict((), (part, *of_average) if by_claim else of_average, said)
+        return Verdict((), of_average if of_average and not by_claim else (part, *of_average), said)
     yours, copied = network(YOURS, copy), network(COPY, copy)
     parts = (
         Part(
@@ -164,6 +164,8 @@ def _apart(cells: Sequence[Cell], found: CopySummary) -> str:
 def _attack(cells: Sequence[Cell], read: Read, what: str) -> list[str]:
     angles = [(cell, _defined(cell, read)) for cell in cells]
     attacked = [each for each in angles if np.isfinite(each[1]).any()]
+    if not any(error is None for cell in cells for error in cell.errors):
+        return ["Nothing was measured."]
     if not attacked:
         return ["No attack was made, so that nothing was held against the bounds."]
     cell, turned = max(attacked, key=lambda each: float(np.nanmax(each[1])))

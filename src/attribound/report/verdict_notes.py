@@ -21,21 +21,7 @@ def notes(cells: Sequence[Cell], missing: int, reads: Mapping[str, Read]) -> lis
     found = []
     if missing:
         found.append(f"The run is not finished; samples missing: {missing}.")
-    errors = Counter(error for cell in cells for error in cell.errors if error)
-    if errors:
-        most, _ = errors.most_common(1)[0]
-        failed = {
-            sample
-            for cell in cells
-            for sample, error in zip(cell.samples, cell.errors, strict=True)
-            if error
-        }
-        listed = ", ".join(str(sample) for sample in sorted(failed)[:10])
-        more = ", ..." if len(failed) > 10 else ""
-        found.append(
-            f"Samples that could not be measured and count nowhere else: {len(failed)} "
-            f"({listed}{more}); most often because of {most}"
-        )
+    found += failures(cells)
     for whose, read in reads.items():
         vanished = sum(int((read(cell, "degrees") >= 180).sum()) for cell in cells)
         if vanished:
@@ -52,6 +38,24 @@ def notes(cells: Sequence[Cell], missing: int, reads: Mapping[str, Read]) -> lis
     if wrong:
         found.append(f"Samples that are misclassified to begin with: {len(wrong)}.")
     return found
+
+
+def failures(cells: Sequence[Cell]) -> list[str]:
+    """How many samples could not be measured, and why; nothing if all could."""
+    errors = Counter(error for cell in cells for error in cell.errors if error)
+    if not errors:
+        return []
+    most, _ = errors.most_common(1)[0]
+    failed = {
+        sample
+        for cell in cells
+        for sample, error in zip(cell.samples, cell.errors, strict=True)
+        if error
+    }
+    listed = ", ".join(str(sample) for sample in sorted(failed)[:10])
+    more = ", ..." if len(failed) > 10 else ""
+    text = f"Samples that could not be measured and count nowhere else: {len(failed)}"
+    return [f"{text} ({listed}{more}); most often because of {most}"]
 
 
 def likeness(averaged: Mapping[Claim, Sequence[Cell]]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -21,7 +22,7 @@ body { max-width: 88rem; margin: 2rem auto; padding: 0 1rem; }
     linear-gradient(to left, #8888, transparent) right / .7rem 100% no-repeat scroll;
 }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .8rem; border-bottom: 1px solid #8884; }
+th, td { padding: .3rem .6rem; border-bottom: 1px solid #8884; }
 th, td { text-align: right; white-space: nowrap; }
 th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
 th button { all: unset; cursor: pointer; font-weight: 600; }
@@ -48,6 +49,8 @@ const sort = button => {
 for (const button of document.querySelectorAll("th button"))
   button.addEventListener("click", () => sort(button));
 """
+
+_CODE, _AS_CODE = re.compile("`([^`]*)`"), r"<code>\1</code>"
 
 _ADDING = """<h2>Add a model</h2>
 <p>Put <code>DATA/METHOD.json</code>, its card, and <code>DATA/METHOD.safetensors</code> into a
@@ -78,7 +81,7 @@ class BoardTable:
             f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows
         )
         table = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
-        notes = [f"<p>{escape(text)}</p>" for text in self.notes]
+        notes = [f"<p>{_CODE.sub(_AS_CODE, escape(text))}</p>" for text in self.notes]
         title = f"<h2>{escape(self.title)}</h2>"
         return "\n".join([title, *notes, f"<div class=wide>{table}</div>"])
 

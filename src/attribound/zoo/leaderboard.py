@@ -119,17 +119,25 @@ def markdown(cards: Iterable[Card], sort: str = "kendall") -> str:
 
 
 def hows(cards: Sequence[Card]) -> list[str]:
-    """How cards were measured: one sentence for all, or each with the models it is about."""
-    names: dict[str, list[str]] = {}
+    """How cards were measured: one sentence for all, or each with the models it is about.
+
+    How many examples were classified correctly is not how: there may be some to some.
+    """
+    alike: dict[str, list[Card]] = {}
     for card in cards:
-        names.setdefault(how(card), []).append(card.name)
-    if len(names) < 2:
-        return list(names)
-    return [f"{', '.join(those)}: {text}" for text, those in names.items()]
+        alike.setdefault(how(card, "N"), []).append(card)
+    said = []
+    for own in alike.values():
+        counts = [card.measured.similarity.n for card in own if card.measured.similarity]
+        least, most = min(counts, default=0), max(counts, default=0)
+        text = how(own[0], f"{least}" if least == most else f"{least} to {most}")
+        names = ", ".join(card.name for card in own)
+        said.append(text if len(alike) == 1 else f"{names}: {text}")
+    return said
 
 
-def how(card: Card) -> str:
-    """One sentence: how the numbers of a card were measured."""
+def how(card: Card, explained: str | None = None) -> str:
+    """One sentence: how the numbers of a card were measured, ``explained`` examples if given."""
     measured, protocol = card.measured, card.measured.protocol
     one, other = protocol.predictions, protocol.attributions
     text = (
@@ -141,7 +149,7 @@ def how(card: Card) -> str:
     return (
         f"{text} Attributions (`{other.attribution.name}`) under IFIA top-{other.k} with "
         f"{other.attack.steps} steps, {other.ball.name} {other.ball.epsilon:.3g}: the first "
-        f"{measured.similarity.n} examples classified correctly."
+        f"{explained or measured.similarity.n} examples classified correctly."
     )
 
 

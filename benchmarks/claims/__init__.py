@@ -1,1 +1,0 @@
-"""``make bench-bounds``: plan, measurement, storage, passes of attacks, scores, goals, report."""
