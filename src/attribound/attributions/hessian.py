@@ -50,6 +50,11 @@ class Path:
             self.base, self.displacement, self.nodes[nodes], self.weights[nodes], self.target
         )
 
+    @property
+    def inputs(self) -> Tensor:
+        """Where the paths end: at a base all pixels may be black, and slopes next to nothing."""
+        return self.base + self.displacement
+
     def points(self) -> tuple[Tensor, Tensor]:
         """All points ``(batch * k, *features)``, example by example, and their labels."""
         alpha = self.nodes.view(-1, *[1] * (self.base.dim() - 1))
@@ -86,7 +91,7 @@ def mean_gradient_and_hessian(classifier: Classifier, path: Path) -> tuple[Tenso
     the derivative of the mean gradient with respect to the end of the path. Its
     graph is built here, once, and serves every product.
     """
-    total = len(path.base) * len(path.nodes) * classifier.graph_bytes(path.base)
+    total = len(path.base) * len(path.nodes) * classifier.graph_bytes(path.inputs)
     retain = total <= classifier.memory_limit
     blocks = _build(classifier, path, retain)(torch.arange(len(path.base)))
     gradient = torch.zeros_like(path.base)
@@ -135,7 +140,7 @@ class PathHessian(LinearOperator):
         weights = path.weights * path.nodes
         at_once = len(v)
         if self._times > 1:
-            rows = _affordable(self._classifier, path.base, ROWS_AT_ONCE)
+            rows = _affordable(self._classifier, path.inputs, ROWS_AT_ONCE)
             at_once = max(1, rows // len(path.nodes))
         parts = [
             path.average(product(some.repeat_interleave(len(path.nodes), dim=0)), weights)
@@ -159,7 +164,7 @@ def _build(classifier: Classifier, path: Path, retain: bool) -> Callable[[Tensor
         wanted = path[index.to(path.base.device)]
         every = torch.arange(len(index), device=path.base.device)
         again = len(index) > 1 and bool((index == index[0]).all())
-        if again and classifier.is_structured(path.base):  # one example, many vectors
+        if again and classifier.is_structured(path.inputs):  # one example, many vectors
             one = wanted[:1]
             operators = [
                 PathHessian(classifier, one.at(nodes), retain=retain, times=len(index))
@@ -178,7 +183,7 @@ def _build(classifier: Classifier, path: Path, retain: bool) -> Callable[[Tensor
 def _parts(classifier: Classifier, path: Path) -> Iterator[tuple[slice, slice]]:
     """Cut the examples x nodes into pieces that fit: whole examples, or one example's nodes."""
     batch, nodes = len(path.base), len(path.nodes)
-    most = _affordable(classifier, path.base, POINTS_AT_ONCE)
+    most = _affordable(classifier, path.inputs, POINTS_AT_ONCE)
     if nodes <= most:
         step = most // nodes
         for start in range(0, batch, step):

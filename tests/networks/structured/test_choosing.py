@@ -381,3 +381,21 @@ def test_bytes_are_those_that_are_held() -> None:
     assert here.held == len(x) * (2 * activations + 2 * 72 * 8)
     assert classifier.graph_bytes(x) == here.held // len(x)
     assert ab.Classifier(model, structured=False).graph_bytes(x) > classifier.graph_bytes(x)
+
+
+@pytest.mark.parametrize(
+    "attribution", [ab.Saliency(), ab.InputXGradient(), ab.IntegratedGradients(steps=3)], ids=repr
+)
+def test_it_is_compared_at_the_inputs_not_where_their_paths_begin(attribution, monkeypatch) -> None:
+    """At a black image slopes may be next to nothing, and their differences are large beside it."""
+    model, x = cases.tabular()
+    seen: list[Tensor] = []
+    agrees = choosing.agrees
+
+    def watched(network, points, *others) -> bool:
+        seen.append(points)
+        return agrees(network, points, *others)
+
+    monkeypatch.setattr(choosing, "agrees", watched)
+    attribution.of(model)(x)
+    assert torch.equal(seen[0][0], x[0])
