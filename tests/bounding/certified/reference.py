@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import pytest
 import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -142,3 +143,16 @@ def roughened(network: Network | Rectified) -> Network | Rectified:
         for stage in network.stages
     ]
     return replace(network, stages=tuple(stages))
+
+
+def poor_proofs(monkeypatch: pytest.MonkeyPatch, *modules: object) -> None:
+    """A factorisation that proves up to a tenth of the trace only, and an eigenvalue too low."""
+    honest = torch.linalg.eigvalsh
+
+    def proved(matrix: Tensor) -> float | None:
+        deficit = 0.1 * matrix.diagonal().sum().item()
+        return deficit if honest(matrix)[0].item() >= -deficit else None
+
+    for module in modules:
+        monkeypatch.setattr(module, "proved", proved)
+    monkeypatch.setattr(torch.linalg, "eigvalsh", lambda matrix: honest(matrix) * 0.95)
