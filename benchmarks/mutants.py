@@ -415,44 +415,138 @@ def _run_room(room: str, limit: int, options: argparse.Namespace) -> None:
     run(room, wanted, tell)
 
 
+@dataclass(frozen=True)
+class Share:
+    """Of one room, or of all: how many mutants there are, and what became of those tried."""
+
+    room: str
+    known: int
+    tried: int
+    survived: int
+    explained: int
+
+    @property
+    def killed(self) -> int:
+        """By a test, or by the time it took."""
+        return self.tried - self.survived
+
+    @property
+    def percent(self) -> str:
+        """Killed of those without a reason to survive, with Wilson's 95 % interval."""
+        from attribound.auditing.summary_records import wilson  # noqa: PLC0415 - after all forks
+
+        n = self.tried - self.explained
+        low, high = wilson(self.killed, n) if n else (0.0, 1.0)
+        return f"{self.killed / max(1, n):.1%} ({low:.0%} to {high:.0%})"
+
+
+def shares() -> list[Share]:
+    """Of each room that was tried, and of all of them."""
+    rows = [*stored().values()]
+    found = []
+    for room in ROOMS:
+        own = [row for row in rows if row["room"] == room]
+        left = [row for row in own if row["outcome"] == SURVIVED]
+        explained = sum(reason_of(row) != "" for row in left)
+        if own:
+            found.append(Share(room, len(mutants(room)), len(own), len(left), explained))
+    sums = (sum(getattr(each, name) for each in found) for name in _COUNTS)
+    return [*found, Share("all", *sums)]
+
+
+_COUNTS = ("known", "tried", "survived", "explained")
+
+
+def survivors() -> list[tuple[str, str]]:
+    """Each mutant that no test kills, and why: empty where that is not known."""
+    left = [row for row in stored().values() if row["outcome"] == SURVIVED]
+    left.sort(key=lambda row: (row["module"], row["line"]))
+    return [
+        (
+            f"{row['module'].removeprefix('attribound.')}: {row['before']}  ->  {row['after']}",
+            reason_of(row),
+        )
+        for row in left
+    ]
+
+
 def table() -> str:
     """Of each room how many were tried and killed; then the survivors, with the reason."""
-    rows = [*stored().values()]
-    names = ("mutants", "tried", "killed", "equivalent", "killed of the rest")
-    lines = [f"{'room':16} " + " ".join(f"{name:>10}" for name in names)]
-    survivors = [row for row in rows if row["outcome"] == SURVIVED]
-    for room in [*ROOMS, "all"]:
-        own = [row for row in rows if room in (row["room"], "all")]
-        known = sum(len(mutants(each)) for each in ROOMS if room in (each, "all"))
-        left = [row for row in own if row["outcome"] == SURVIVED]
-        same = sum(reason_of(row) != "" for row in left)
-        if own:
-            share = (len(own) - len(left)) / max(1, len(own) - same)
-            counts = (known, len(own), len(own) - len(left), same)
-            lines.append(f"{room:16} " + " ".join(f"{n:10}" for n in counts) + f"{share:19.1%}")
+    heads = ("room", "mutants", "tried", "killed", "with a reason", "killed of the rest")
+    lines = ["{:16} {:>8} {:>6} {:>7} {:>14}  {}".format(*heads)]
+    for each in shares():
+        counts = f"{each.known:8} {each.tried:6} {each.killed:7} {each.explained:14}"
+        lines.append(f"{each.room:16} {counts}  {each.percent}")
     lines += ["", "Survivors:"]
-    for row in sorted(survivors, key=lambda row: (row["module"], row["line"])):
-        where = f"{row['module'].removeprefix('attribound.')}:{row['line']}"
-        lines.append(f"- {where}: {row['before']}  ->  {row['after']}")
-        lines.append(f"  {reason_of(row) or 'not killed'}")
+    for what, why in survivors():
+        lines += [f"- {what}", f"  {why or 'not killed'}"]
     return "\n".join(lines)
 
 
-#: Why a survivor computes nothing wrong: (end of the module, before, after), "" for any.
-REASONS: dict[tuple[str, str, str], str] = {
-    ("spectral.lanczos", "1", "2"): "Room for one vector more than are ever kept.",
-    ("spectral.mixing", "(1 + _TOLERANCE) * primal", ""): "When it stops: an upper value holds for "
-    "any weights.",
+def markdown() -> str:
+    """The same table for the docs, and how many survivors have which reason."""
+    lines = [
+        "| room | mutants | tried | killed | survive for a reason | killed of the rest |",
+        "|---|---:|---:|---:|---:|---|",
+    ]
+    for each in shares():
+        counts = (each.known, each.tried, each.killed, each.explained, each.percent)
+        lines.append(f"| {each.room} | {' | '.join(map(str, counts))} |")
+    reasons: dict[str, int] = {}
+    for _, why in survivors():
+        reasons[why or "No reason known, and no test yet."] = (
+            reasons.get(why or "No reason known, and no test yet.", 0) + 1
+        )
+    lines += ["", "| survivors | why |", "|---:|---|"]
+    lines += [f"| {count} | {why} |" for why, count in sorted(reasons.items(), key=lambda p: -p[1])]
+    return "\n".join(lines)
+
+
+_SEARCH = "A search: a bound holds for whatever it finds, which is proved afterwards."
+_EFFORT = "When a search stops or what it starts from: a bound holds for whatever it found."
+_COVERED = "A margin more: a later one on the same path covers it, too."
+_TINY = "Only where numbers underflow, below 2**-400: no test has such."
+_WIDER = "Wider by a margin, or by what was rounded: still above the truth."
+
+#: Why a survivor computes nothing wrong: (end of the module, function, before, after), "" for any.
+REASONS: dict[tuple[str, str, str, str], str] = {
+    ("spectral.lanczos", "", "1", "2"): "Room for one vector more than are ever kept.",
+    ("spectral.mixing", "", "(1 + _TOLERANCE) * primal", ""): _EFFORT,
+    ("relu.farkas", "_multipliers", "", ""): _SEARCH,
+    ("relu.farkas", "nearest", "", ""): _SEARCH,
+    ("relu.lagrangian", "_multipliers", "", ""): _SEARCH,
+    ("relu.lagrangian", "_improved", "", ""): _SEARCH,
+    ("relu.lagrangian", "_ascend", "", ""): _SEARCH,
+    ("relu.lagrangian", "_nu", "", ""): _SEARCH,
+    ("relu.cut", "signs", "", ""): _SEARCH,
+    ("certified.quadratic", "Form.worst", "", ""): _SEARCH,
+    ("certified.quadratic", "Form._weights", "", ""): _SEARCH,
+    ("certified.quadratic", "_shares", "", ""): _SEARCH,
+    ("exact_path.norm", "Shift.weights", "", ""): _SEARCH,
+    ("exact_path.norm", "Shift.second", "", ""): _SEARCH,
+    ("exact_path.norm", "_Multipliers.start", "", ""): _SEARCH,
+    ("exact_path.norm", "_Multipliers.halve", "", ""): _SEARCH,
+    ("exact_path.norm", "_Multipliers.square", "", ""): _SEARCH,
+    ("relu.region", "Region.inside", "1e-300", "2e-300"): _EFFORT,
+    ("basics.whole_files", "sha256_of", "2 ** 20", "2 * 20"): "Bytes that are read at once.",
 }
 
 
 def reason_of(row: dict[str, Any]) -> str:
     """Why a survivor is equivalent; empty if that is not known."""
     name, before, after = row["module"], row["before"], row["after"]
-    for (module, old, new), reason in REASONS.items():
-        if name.endswith(module) and old in ("", before) and new in ("", after):
+    for (module, function, old, new), reason in REASONS.items():
+        if not name.endswith(module) or old not in ("", before) or new not in ("", after):
+            continue
+        mutant = _by_key(row["room"]).get(row["key"])
+        if not function or (mutant is not None and function == mutant.within):
             return reason
     return ""
+
+
+@functools.cache
+def _by_key(room: str) -> dict[str, Mutant]:
+    return {each.key: each for each in mutants(room)}
 
 
 if __name__ == "__main__":

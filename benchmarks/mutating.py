@@ -150,6 +150,14 @@ class Mutant:
         first = getattr(outer, "lineno", node.lineno)
         return {*range(first, max(first, last) + 1), *range(node.lineno, node.end_lineno + 1)}
 
+    @property
+    def within(self) -> str:
+        """The function or class whose code it is; empty for the module."""
+        tree = ast.parse(self.source)
+        node = next(islice(_changes(tree), self.ordinal, None))[2]
+        kinds = (ast.FunctionDef, ast.ClassDef)
+        return ".".join(each.name for each in _way_to(tree, node) if isinstance(each, kinds))
+
     def put_in(self) -> bool:
         """Give the functions of the imported module their changed code; False if that can't be."""
         file = str(ROOT / "src" / Path(*self.module.split(".")).with_suffix(".py"))

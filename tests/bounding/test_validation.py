@@ -84,8 +84,14 @@ def test_figures_are_those_of_a_table(case) -> None:
         replace(found, **{name: torch.tensor(both[i]).double() for name, both in rows.items()})
         for i in range(2)
     ]
+    kept = ([True, False, True], [True, True, False])
+    trials = [
+        replace(trial, label_kept=torch.tensor(own))
+        for trial, own in zip(trials, kept, strict=True)
+    ]
     checked = ab.validate(known, *trials)
     figures = checked.summary
+    assert figures["labels_flipped"] == 2
     eps = torch.finfo(torch.float64).eps
     assert figures["exceeded"] == pytest.approx(1 / 3)
     assert figures["exceeded_trials"] == pytest.approx(1 / 6)
