@@ -12,14 +12,23 @@ module changed and runs the tests that concern it until one fails.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
+import gc
+import hashlib
+import json
 import os
-import random
+import pickle
 import re
+import resource
 import signal
 import sys
+import tempfile
 import time
 import traceback
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +39,8 @@ from mutating import ROOT, Loader, Mutant, of_source
 RESULTS = ROOT / "benchmarks" / "results" / "mutants.parquet"
 SECONDS = 300  # of the CPU; tests that take longer than that have seen something
 KILLED, TIMED_OUT, SURVIVED = "killed", "timed out", "survived"
+IMPORTED = "imported"  # runs at import: no outcome yet
+SAYS = 250  # the file descriptor on which a child says which test has failed
 
 
 @dataclass(frozen=True)
@@ -54,9 +65,15 @@ ROOMS = {
             *(f"bounding/certified/test_{name}.py" for name in ("quadratic", "expansion")),
             *(f"bounding/certified/test_{name}.py" for name in ("certify", "what_runs")),
             "test_laws.py",
+            "attributions/test_grouped.py",
+            "balls/test_scaled.py",
+            "bounding/reasons/test_reasons.py",
         ),
     ),
-    "certified-relu": Room(("bounding/certified/relu/*.py",), ("bounding/certified/relu",)),
+    "certified-relu": Room(
+        ("bounding/certified/relu/*.py",),
+        ("bounding/certified/relu", "bounding/reasons/test_reasons.py"),
+    ),
     "certified-exact": Room(
         ("bounding/certified/exact_path/*.py",), ("bounding/certified/exact_path",)
     ),
@@ -86,74 +103,258 @@ def mutants(room: str) -> list[Mutant]:
     return found
 
 
-#: Modules whose own tests have another name.
-_OWN = {
-    "krylov": ("golub_kahan", "lanczos", "basis", "upper_estimate"),
-    "norms": ("homogenised", "mixing", "surrogate", "rounding"),
-    "norm_bounds": ("l2_norm", "largest_column", "norm_relaxation", "entrywise_sum"),
-    "around": ("label_constraint", "adjusted", "remainder", "dense_limit"),
-    "files": ("whole_files",),
-    "attack": ("judging",),
-    "expansion": ("remainder", "deviation", "taylor", "composites"),
-}
+def run(
+    room: str, wanted: Sequence[Mutant], tell: Callable[[Mutant, str, float, str], None]
+) -> None:
+    """Run the tests of a room on each mutant: what became of it, CPU-seconds, the test that saw it.
 
-
-def own_tests(room: str, module: str) -> list[str]:
-    """The files of a room's tests that are named after a module: they see most, and quickly."""
-    stem = module.rpartition(".")[2]
-    names = {f"test_{stem}.py", *(f"test_{name}.py" for name, of in _OWN.items() if stem in of)}
-    places = [ROOT / "tests" / each for each in ROOMS[room].tests]
-    files = [file for place in places for file in (place, *sorted(place.glob("test_*.py")))]
-    return [str(file.relative_to(ROOT)) for file in files if file.name in names]
-
-
-def run(mutant: Mutant | None, room: str) -> tuple[str, float]:
-    """Run the tests of a room on a mutant, in a child: what became of it, and CPU-seconds."""
+    The tests are collected once, in a process of their own, and each mutant has a fork of that: its
+    functions get their changed code. Of the tests those are run that execute a changed line when
+    nothing is changed (all others of the file, if it shares what it makes), the quickest first.
+    Mutants of what runs at import have a fork that imports everything anew, and all tests.
+    """
+    ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
-        _tested(mutant, room)
-    _, status, used = os.wait4(child, 0)
+        os.close(ours)
+        _collected(room, wanted, theirs)
+    os.close(theirs)
+    late: list[Mutant] = []
+    with os.fdopen(ours) as answers:
+        for line in answers:
+            number, outcome, seconds, by = json.loads(line)
+            if outcome == IMPORTED:
+                late.append(wanted[number])
+            else:
+                tell(wanted[number], outcome, seconds, by)
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise SystemExit(f"the tests of {room} fail without a mutant, or were stopped: {status}")
+    for mutant in late:
+        tell(mutant, *_waited(_child(lambda mutant=mutant: _anew(mutant, room))))
+
+
+def _child(work: Callable[[], int]) -> tuple[int, int]:
+    """Fork: the child's id, and where it says which test has failed."""
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(ours)
+            os.dup2(theirs, SAYS)
+            resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
+            code = work()
+        except BaseException:  # whatever it is, the child ends here
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    os.close(theirs)
+    return child, ours
+
+
+def _waited(child: tuple[int, int]) -> tuple[str, float, str]:
+    """Outcome, CPU-seconds and the test that failed, of a child."""
+    with os.fdopen(child[1], errors="replace") as told:
+        _, status, used = os.wait4(child[0], 0)
+        os.set_blocking(told.fileno(), False)  # a process that a test left may hold the other end
+        by = (told.read() or "").strip()
     seconds = used.ru_utime + used.ru_stime
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGTERM, signal.SIGINT):
-        raise SystemExit("stopped")  # by someone, who stopped the child, too
     if os.WIFSIGNALED(status):
-        return (TIMED_OUT if os.WTERMSIG(status) == signal.SIGXCPU else KILLED), seconds
-    return (SURVIVED if os.WEXITSTATUS(status) == 0 else KILLED), seconds
+        number = os.WTERMSIG(status)
+        if number in (signal.SIGTERM, signal.SIGINT):
+            raise SystemExit("stopped")  # by someone, who stopped the child, too
+        return (TIMED_OUT if number in (signal.SIGXCPU, signal.SIGPROF) else KILLED), seconds, by
+    return (SURVIVED if os.WEXITSTATUS(status) == 0 else KILLED), seconds, by
 
 
-def _tested(mutant: Mutant | None, room: str) -> None:
-    import resource  # noqa: PLC0415
+def _quiet() -> None:
+    out = os.open(os.environ.get("MUTANTS_LOG", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(out, stream)
+    os.chdir(ROOT)
 
+
+def _options(room: str) -> list[str]:
+    some = ["-x", "-q", "--no-header", "-m", "not slow", "-p", "no:cacheprovider"]
+    some += ["--hypothesis-seed=0", f"--basetemp={tempfile.mkdtemp(prefix='mutants-')}/tests"]
+    return [*some, *(f"tests/{each}" for each in ROOMS[room].tests)]
+
+
+def _anew(mutant: Mutant, room: str) -> int:
+    import pytest  # noqa: PLC0415
+
+    _quiet()
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
+    sys.meta_path.insert(0, Loader(mutant))
+    return int(pytest.main(_options(room), plugins=[_Said()]))
+
+
+def _collected(room: str, wanted: Sequence[Mutant], answers: int) -> None:
+    """Collect the tests of a room and run them on the mutants; ends the process."""
     import pytest  # noqa: PLC0415
 
     code = 1
     try:
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
-        resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
-        out = os.open(
-            os.environ.get("MUTANTS_LOG", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        )
-        for stream in (1, 2):
-            os.dup2(out, stream)
-        for name in [name for name in sys.modules if name.startswith("attribound")]:
-            del sys.modules[name]  # of whoever called, unchanged
-        if mutant is not None:
-            sys.meta_path.insert(0, Loader(mutant))
-        os.chdir(ROOT)
-        tests = [f"tests/{each}" for each in ROOMS[room].tests]
-        options = ["-x", "-q", "--no-header", "-m", "not slow", "-p", "no:cacheprovider"]
-        own = [] if mutant is None else own_tests(room, mutant.module)
-        for some in filter(None, (own, tests)):
-            code = int(pytest.main([*options, "--hypothesis-seed=0", *some]))
-            if code:
-                break
-    except BaseException:  # whatever it is, the child ends here
+        _quiet()
+        code = int(pytest.main(_options(room), plugins=[_Room(room, wanted, answers)]))
+    except BaseException:
         traceback.print_exc()
     finally:
         os._exit(code)
 
 
-_COLUMNS = ("key", "room", "module", "line", "kind", "before", "after", "outcome", "seconds")
+class _Said:
+    """Says which test has failed, once."""
+
+    failed = False
+
+    def pytest_configure(self) -> None:
+        from hypothesis import HealthCheck, Phase, settings  # noqa: PLC0415
+
+        # The first counterexample is enough, and no other mutant's is tried.
+        phases = (Phase.explicit, Phase.generate, Phase.target)
+        slow = [HealthCheck.too_slow]
+        own = settings(database=None, phases=phases, deadline=None, suppress_health_check=slow)
+        settings.register_profile("mutants", own, report_multiple_bugs=False)
+        settings.load_profile("mutants")
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and not self.failed:
+            self.failed = True
+            with contextlib.suppress(OSError):
+                os.write(SAYS, report.nodeid.encode()[:2000])
+
+
+class _Room(_Said):
+    """In place of pytest's loop: every mutant in a fork."""
+
+    def __init__(self, room: str, wanted: Sequence[Mutant], answers: int) -> None:
+        self.room, self.wanted, self.answers = room, wanted, answers
+        self.seen: dict[str, int] = {}
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        covered, took = self._covered(session)
+        for number, mutant in enumerate(self.wanted):
+            lines = mutant.lines()
+            places = [covered.get((mutant.module, line), set()) for line in lines]
+            tests = sorted(
+                set().union(*places), key=lambda i: self._worth(session.items[i], took[i])
+            )
+            if not lines:
+                answer: tuple[str, float, str] = (IMPORTED, 0.0, "")
+            elif not tests:
+                answer = (SURVIVED, 0.0, "")
+            else:
+                made = _child(lambda m=mutant, t=tests: self._on(session, m, t, took))
+                answer = _waited(made)
+            if answer[2] and answer[2] not in self.seen:
+                self._passes_alone(session, answer[2], took)
+            self.seen[answer[2]] = self.seen.get(answer[2], 0) + 1
+            os.write(self.answers, (json.dumps([number, *answer]) + "\n").encode())
+        return True
+
+    def _passes_alone(self, session: Any, name: str, took: list[float]) -> None:
+        """Else it has seen no mutant, but that others did not run before it."""
+        tests = [i for i, item in enumerate(session.items) if item.nodeid == name]
+        outcome, *_ = _waited(_child(lambda: self._on(session, None, tests, took)))
+        if outcome != SURVIVED:
+            raise RuntimeError(f"{name} fails alone, without a mutant")
+
+    def _worth(self, item: Any, seconds: float) -> float:
+        return (seconds + 0.01) / (1 + self.seen.get(item.nodeid, 0))
+
+    def _on(self, session: Any, mutant: Mutant | None, tests: list[int], took: list[float]) -> int:
+        if mutant is not None and not mutant.put_in():
+            raise RuntimeError(f"no function of {mutant.module} has the changed code")
+        for place, i in enumerate(tests):
+            # The default of SIGPROF ends the process: something has seen that it takes so long.
+            signal.setitimer(signal.ITIMER_PROF, 20 + 10 * took[i])
+            after = session.items[tests[place + 1]] if place + 1 < len(tests) else None
+            session.items[i].ihook.pytest_runtest_protocol(item=session.items[i], nextitem=after)
+            if self.failed:
+                session._setupstate.teardown_exact(None)
+                return 1
+        return 0
+
+    def _covered(self, session: Any) -> tuple[dict[tuple[str, int], set[int]], list[float]]:
+        """Tests that execute a line, and how long each takes; recorded once for the same files."""
+        text = b"".join(path.read_bytes() for path in sorted(_files(self.room)))
+        stored = Path(tempfile.gettempdir()) / "mutants-lines" / hashlib.sha256(text).hexdigest()
+        if not stored.exists():
+            stored.parent.mkdir(exist_ok=True)
+            outcome, _, by = _waited(_child(lambda: self._record(session, stored)))
+            if outcome != SURVIVED:
+                raise RuntimeError(f"{by} fails without a mutant")
+        return pickle.loads(stored.read_bytes())
+
+    def _record(self, session: Any, stored: Path) -> int:
+        from coverage import Coverage  # noqa: PLC0415
+
+        every = {mutant.module for mutant in mutants(self.room)}
+        files = {
+            str(ROOT / "src" / Path(*name.split(".")).with_suffix(".py")): name for name in every
+        }
+        cover = Coverage(data_file=None, include=[*files], config_file=False)
+        own = [each for each in gc.get_objects() if type(each) is functools._lru_cache_wrapper]
+        own = [each for each in own if (each.__module__ or "").startswith("attribound")]
+        cached = {
+            item.module.__name__
+            for item in session.items
+            for each in vars(item.module).values()
+            if hasattr(item, "module") and type(each) is functools._lru_cache_wrapper
+        }
+        took = []
+        cover.start()
+        for i, item in enumerate(session.items):
+            for each in own:
+                each.cache_clear()
+            begun = time.process_time()
+            shared = getattr(getattr(item, "module", None), "__name__", "") in cached
+            self.recording = (cover, i, str(item.path), shared)
+            item.ihook.pytest_runtest_protocol(
+                item=item, nextitem=session.items[i + 1] if i + 1 < len(session.items) else None
+            )
+            took.append(time.process_time() - begun)
+            if self.failed:
+                return 1
+        cover.stop()
+        of_file: dict[str, set[int]] = {}
+        for i, item in enumerate(session.items):
+            of_file.setdefault(str(item.path), set()).add(i)
+        covered: dict[tuple[str, int], set[int]] = {}
+        data = cover.get_data()
+        for file, name in files.items():
+            for line, contexts in data.contexts_by_lineno(file).items():
+                for context in filter(None, contexts):
+                    some = {int(context)} if context.isdigit() else of_file[context]
+                    covered.setdefault((name, line), set()).update(some)
+        stored.write_bytes(pickle.dumps((covered, took)))
+        return 0
+
+    recording: Any = None
+
+    def _phase(self, setup: bool) -> None:
+        if self.recording is not None:
+            cover, i, file, shared = self.recording
+            cover.switch_context(file if setup or shared else str(i))
+
+    def pytest_runtest_setup(self) -> None:
+        self._phase(setup=True)  # fixtures may be shared by the tests of a file
+
+    def pytest_runtest_call(self) -> None:
+        self._phase(setup=False)
+
+
+def _files(room: str) -> Iterator[Path]:
+    yield from (ROOT / "src").rglob("*.py")
+    yield from (ROOT / "tests").glob("*.py")
+    for each in ROOMS[room].tests:
+        place = ROOT / "tests" / each
+        yield from place.rglob("*.py") if place.is_dir() else place.parent.glob("*.py")
+
+
+_COLUMNS = ("key", "room", "module", "line", "kind", "before", "after", "outcome", "seconds", "by")
 
 
 def stored() -> dict[str, dict[str, Any]]:
@@ -194,64 +395,158 @@ def main() -> None:
 
 def _run_room(room: str, limit: int, options: argparse.Namespace) -> None:
     every = [each for each in mutants(room) if re.search(options.only, each.title)]
-    order = random.Random(0).sample(every, len(every))  # the same for all limits
+    # A random order that stays when code is changed elsewhere: names are hashes.
+    order = sorted(every, key=lambda each: each.key)
     rows = stored()
     wanted = [each for each in order[:limit] if each.key not in rows]
     if options.again:
         wanted = [each for each in every if rows.get(each.key, {}).get("outcome") == SURVIVED]
     if not wanted:
         return
-    clean, seconds = run(None, room)
-    print(f"{room}: {len(every)} mutants; the tests without one take {seconds:.0f} s", flush=True)
-    if clean != SURVIVED:
-        raise SystemExit(f"the tests of {room} fail without a mutant")
-    for each in wanted:
-        begun = time.perf_counter()
-        outcome, seconds = run(each, room)
-        row = {name: getattr(each, name) for name in _COLUMNS[:7]}
-        rows = stored() | {each.key: {**row, "outcome": outcome, "seconds": seconds}}
-        store(rows)
-        print(f"{outcome:9} {time.perf_counter() - begun:5.0f} s  {each.title}", flush=True)
+    begun = time.perf_counter()
+
+    def tell(mutant: Mutant, outcome: str, seconds: float, by: str) -> None:
+        row = {name: getattr(mutant, name) for name in _COLUMNS[:7]}
+        store(stored() | {mutant.key: {**row, "outcome": outcome, "seconds": seconds, "by": by}})
+        took = f"{time.perf_counter() - begun:6.0f} s {seconds:5.1f} s"
+        print(f"{outcome:9} {took}  {mutant.title}  {by.rpartition('/')[2]}", flush=True)
+
+    print(f"{room}: {len(wanted)} of {len(every)} mutants", flush=True)
+    run(room, wanted, tell)
+
+
+@dataclass(frozen=True)
+class Share:
+    """Of one room, or of all: how many mutants there are, and what became of those tried."""
+
+    room: str
+    known: int
+    tried: int
+    survived: int
+    explained: int
+
+    @property
+    def killed(self) -> int:
+        """By a test, or by the time it took."""
+        return self.tried - self.survived
+
+    @property
+    def percent(self) -> str:
+        """Killed of those without a reason to survive, with Wilson's 95 % interval."""
+        from attribound.auditing.summary_records import wilson  # noqa: PLC0415 - after all forks
+
+        n = self.tried - self.explained
+        low, high = wilson(self.killed, n) if n else (0.0, 1.0)
+        return f"{self.killed / max(1, n):.1%} ({low:.0%} to {high:.0%})"
+
+
+def shares() -> list[Share]:
+    """Of each room that was tried, and of all of them."""
+    rows = [*stored().values()]
+    found = []
+    for room in ROOMS:
+        own = [row for row in rows if row["room"] == room]
+        left = [row for row in own if row["outcome"] == SURVIVED]
+        explained = sum(reason_of(row) != "" for row in left)
+        if own:
+            found.append(Share(room, len(mutants(room)), len(own), len(left), explained))
+    sums = (sum(getattr(each, name) for each in found) for name in _COUNTS)
+    return [*found, Share("all", *sums)]
+
+
+_COUNTS = ("known", "tried", "survived", "explained")
+
+
+def survivors() -> list[tuple[str, str]]:
+    """Each mutant that no test kills, and why: empty where that is not known."""
+    left = [row for row in stored().values() if row["outcome"] == SURVIVED]
+    left.sort(key=lambda row: (row["module"], row["line"]))
+    return [
+        (
+            f"{row['module'].removeprefix('attribound.')}: {row['before']}  ->  {row['after']}",
+            reason_of(row),
+        )
+        for row in left
+    ]
 
 
 def table() -> str:
     """Of each room how many were tried and killed; then the survivors, with the reason."""
-    rows = [*stored().values()]
-    names = ("mutants", "tried", "killed", "equivalent", "killed of the rest")
-    lines = [f"{'room':16} " + " ".join(f"{name:>10}" for name in names)]
-    survivors = [row for row in rows if row["outcome"] == SURVIVED]
-    for room in [*ROOMS, "all"]:
-        own = [row for row in rows if room in (row["room"], "all")]
-        known = sum(len(mutants(each)) for each in ROOMS if room in (each, "all"))
-        left = [row for row in own if row["outcome"] == SURVIVED]
-        same = sum(reason_of(row) != "" for row in left)
-        if own:
-            share = (len(own) - len(left)) / max(1, len(own) - same)
-            counts = (known, len(own), len(own) - len(left), same)
-            lines.append(f"{room:16} " + " ".join(f"{n:10}" for n in counts) + f"{share:19.1%}")
+    heads = ("room", "mutants", "tried", "killed", "with a reason", "killed of the rest")
+    lines = ["{:16} {:>8} {:>6} {:>7} {:>14}  {}".format(*heads)]
+    for each in shares():
+        counts = f"{each.known:8} {each.tried:6} {each.killed:7} {each.explained:14}"
+        lines.append(f"{each.room:16} {counts}  {each.percent}")
     lines += ["", "Survivors:"]
-    for row in sorted(survivors, key=lambda row: (row["module"], row["line"])):
-        where = f"{row['module'].removeprefix('attribound.')}:{row['line']}"
-        lines.append(f"- {where}: {row['before']}  ->  {row['after']}")
-        lines.append(f"  {reason_of(row) or 'not killed'}")
+    for what, why in survivors():
+        lines += [f"- {what}", f"  {why or 'not killed'}"]
     return "\n".join(lines)
 
 
-#: Why a survivor computes nothing wrong: (end of the module, before, after), "" for any.
-REASONS: dict[tuple[str, str, str], str] = {
-    ("spectral.lanczos", "1", "2"): "Room for one vector more than are ever kept.",
-    ("spectral.mixing", "(1 + _TOLERANCE) * primal", ""): "When it stops: an upper value holds for "
-    "any weights.",
+def markdown() -> str:
+    """The same table for the docs, and how many survivors have which reason."""
+    lines = [
+        "| room | mutants | tried | killed | survive for a reason | killed of the rest |",
+        "|---|---:|---:|---:|---:|---|",
+    ]
+    for each in shares():
+        counts = (each.known, each.tried, each.killed, each.explained, each.percent)
+        lines.append(f"| {each.room} | {' | '.join(map(str, counts))} |")
+    reasons: dict[str, int] = {}
+    for _, why in survivors():
+        reasons[why or "No reason known, and no test yet."] = (
+            reasons.get(why or "No reason known, and no test yet.", 0) + 1
+        )
+    lines += ["", "| survivors | why |", "|---:|---|"]
+    lines += [f"| {count} | {why} |" for why, count in sorted(reasons.items(), key=lambda p: -p[1])]
+    return "\n".join(lines)
+
+
+_SEARCH = "A search: a bound holds for whatever it finds, which is proved afterwards."
+_EFFORT = "When a search stops or what it starts from: a bound holds for whatever it found."
+_COVERED = "A margin more: a later one on the same path covers it, too."
+_TINY = "Only where numbers underflow, below 2**-400: no test has such."
+_WIDER = "Wider by a margin, or by what was rounded: still above the truth."
+
+#: Why a survivor computes nothing wrong: (end of the module, function, before, after), "" for any.
+REASONS: dict[tuple[str, str, str, str], str] = {
+    ("spectral.lanczos", "", "1", "2"): "Room for one vector more than are ever kept.",
+    ("spectral.mixing", "", "(1 + _TOLERANCE) * primal", ""): _EFFORT,
+    ("relu.farkas", "_multipliers", "", ""): _SEARCH,
+    ("relu.farkas", "nearest", "", ""): _SEARCH,
+    ("relu.lagrangian", "_multipliers", "", ""): _SEARCH,
+    ("relu.lagrangian", "_improved", "", ""): _SEARCH,
+    ("relu.lagrangian", "_ascend", "", ""): _SEARCH,
+    ("relu.lagrangian", "_nu", "", ""): _SEARCH,
+    ("relu.cut", "signs", "", ""): _SEARCH,
+    ("certified.quadratic", "Form.worst", "", ""): _SEARCH,
+    ("certified.quadratic", "Form._weights", "", ""): _SEARCH,
+    ("certified.quadratic", "_shares", "", ""): _SEARCH,
+    ("exact_path.norm", "Shift.weights", "", ""): _SEARCH,
+    ("exact_path.norm", "Shift.second", "", ""): _SEARCH,
+    ("exact_path.norm", "_Multipliers.start", "", ""): _SEARCH,
+    ("exact_path.norm", "_Multipliers.halve", "", ""): _SEARCH,
+    ("exact_path.norm", "_Multipliers.square", "", ""): _SEARCH,
+    ("relu.region", "Region.inside", "1e-300", "2e-300"): _EFFORT,
+    ("basics.whole_files", "sha256_of", "2 ** 20", "2 * 20"): "Bytes that are read at once.",
 }
 
 
 def reason_of(row: dict[str, Any]) -> str:
     """Why a survivor is equivalent; empty if that is not known."""
     name, before, after = row["module"], row["before"], row["after"]
-    for (module, old, new), reason in REASONS.items():
-        if name.endswith(module) and old in ("", before) and new in ("", after):
+    for (module, function, old, new), reason in REASONS.items():
+        if not name.endswith(module) or old not in ("", before) or new not in ("", after):
+            continue
+        mutant = _by_key(row["room"]).get(row["key"])
+        if not function or (mutant is not None and function == mutant.within):
             return reason
     return ""
+
+
+@functools.cache
+def _by_key(room: str) -> dict[str, Mutant]:
+    return {each.key: each for each in mutants(room)}
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import gc
 import hashlib
 import importlib.abc
 import importlib.util
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -131,6 +133,48 @@ class Mutant:
         _put(owner, field, place, ast.copy_location(other, node))
         return ast.fix_missing_locations(tree)
 
+    def lines(self) -> set[int]:
+        """Lines of the statement that is changed, without its body: one of them runs, if it does.
+
+        None of what runs when the module is imported.
+        """
+        tree = ast.parse(self.source)
+        node = next(islice(_changes(tree), self.ordinal, None))[2]
+        inside = _way_to(tree, node)
+        if not any(isinstance(each, (ast.FunctionDef, ast.Lambda)) for each in inside):
+            return set()
+        outer = [each for each in inside if isinstance(each, (ast.stmt, ast.match_case))][-1]
+        if isinstance(outer, ast.FunctionDef):
+            return set()
+        last = outer.body[0].lineno - 1 if hasattr(outer, "body") else outer.end_lineno
+        first = getattr(outer, "lineno", node.lineno)
+        return {*range(first, max(first, last) + 1), *range(node.lineno, node.end_lineno + 1)}
+
+    @property
+    def within(self) -> str:
+        """The function or class whose code it is; empty for the module."""
+        tree = ast.parse(self.source)
+        node = next(islice(_changes(tree), self.ordinal, None))[2]
+        kinds = (ast.FunctionDef, ast.ClassDef)
+        return ".".join(each.name for each in _way_to(tree, node) if isinstance(each, kinds))
+
+    def put_in(self) -> bool:
+        """Give the functions of the imported module their changed code; False if that can't be."""
+        file = str(ROOT / "src" / Path(*self.module.split(".")).with_suffix(".py"))
+        pairs = _codes(compile(self.source, file, "exec"), compile(self.changed(), file, "exec"))
+        if pairs is None:
+            return False
+        others = {old: new for old, new in pairs[1:] if old != new}
+        functions = [each for each in gc.get_objects() if type(each) is FunctionType]
+        ours = [each for each in functions if each.__code__.co_filename == file]
+        found = [each for each in ours if each.__code__ in others]
+        try:
+            for each in found:
+                each.__code__ = others[each.__code__]
+        except ValueError:  # other variables of the functions around it
+            return False
+        return bool(found)
+
     @property
     def title(self) -> str:
         """What it is called in logs."""
@@ -142,6 +186,31 @@ class Mutant:
         """Its name in the table: other code around it leaves that as it is."""
         text = f"{self.module}|{self.kind}|{self.before}|{self.after}|{self.number}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _way_to(tree: ast.AST, node: ast.AST) -> list[ast.AST]:
+    """The nodes around one, from the outermost to itself; empty if it is not there."""
+    if tree is node:
+        return [node]
+    ways_down = (_way_to(child, node) for child in ast.iter_child_nodes(tree))
+    below = next(filter(None, ways_down), [])
+    return [tree, *below] if below else []
+
+
+def _codes(old: CodeType, new: CodeType) -> list[tuple[CodeType, CodeType]] | None:
+    """Pairs of code, from the module inwards; None if they don't have the same functions."""
+    within = [
+        [each for each in code.co_consts if isinstance(each, CodeType)] for code in (old, new)
+    ]
+    if [each.co_name for each in within[0]] != [each.co_name for each in within[1]]:
+        return None
+    pairs = [(old, new)]
+    for one, other in zip(*within, strict=True):
+        below = _codes(one, other)
+        if below is None:
+            return None
+        pairs += below
+    return pairs
 
 
 def of_source(room: str, module: str, source: str) -> list[Mutant]:

@@ -17,8 +17,12 @@ from pathlib import Path
 import attribound as ab
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # the reproduction is in no package that could be installed
+sys.path[:0] = [
+    str(ROOT),
+    str(ROOT / "benchmarks"),
+]  # the reproduction is in no package that could be installed
 
+import mutants  # noqa: E402
 from reproduction.paper.command import STORED  # noqa: E402
 from reproduction.paper.pages import page_parts  # noqa: E402
 from reproduction.zoo import sweep  # noqa: E402
@@ -143,6 +147,8 @@ def main() -> None:
             path.write_text(fill(path.read_text(), name, f"```text\n{measured}\n```"))
     page = ROOT / "docs" / "audit.md"
     page.write_text(fill(page.read_text(), "faults", faults()))
+    page = ROOT / "docs" / "benchmarks.md"
+    page.write_text(fill(page.read_text(), "mutants", mutants.markdown()))
     page = ROOT / "docs" / "stories.md"
     for number, printed in enumerate(stories(page.read_text()), 1):
         filled = fill(page.read_text(), f"story {number}", f"```text\n{printed}\n```")

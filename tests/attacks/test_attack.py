@@ -156,6 +156,18 @@ def test_an_interrupt_between_groups_leaves_the_rest_untouched() -> None:
     assert not moved[-1]
 
 
+def test_cosine_and_angle_are_those_of_both_maps() -> None:
+    model, x = cases.tabular()
+    attribution, delta = ab.Saliency(model), 0.3 * torch.randn(3, *x.shape, dtype=x.dtype)
+    for each in delta:
+        found = judge(attribution, x, each)
+        one, other = (attribution(at, found.target).flatten(1) for at in (x, x + each))
+        cosine = torch.nn.functional.cosine_similarity(one, other)
+        torch.testing.assert_close(found.cosine, 1 - cosine)
+        torch.testing.assert_close(found.degrees, torch.rad2deg(torch.acos(cosine)))
+        torch.testing.assert_close(found.attacked_map.flatten(1), other)
+
+
 def test_angles_of_zero_attributions_are_180() -> None:
     attribution = ab.FunctionAttribution(lambda x, target: 0 * x)
     found = judge(attribution, torch.ones(1, 2), torch.ones(1, 2), 0)

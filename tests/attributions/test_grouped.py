@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 import attribound as ab
 import cases
 import laws
+from attribound.bounding.certified.sums import stretch_above
 
 LABELS = torch.tensor([0, 2, 0, -1, 1, 2, 2])
 
@@ -119,6 +121,36 @@ def test_a_certificate_without_the_root_of_the_size_is_exceeded() -> None:
     made = ab.bound(grouped, x, ball, target, claim="certified").euclidean
     assert plain < found <= made
     torch.testing.assert_close(made, 3 * plain)
+
+
+def test_certificates_of_sums_say_what_they_leave_open() -> None:
+    """Whether an angle is bounded, whether the sums are zero: of the sums, not of the map."""
+    model, x = relu()
+    grouped = ab.Grouped(ab.InputXGradient(model), torch.arange(4) // 2)
+    wide = ab.bound(grouped, x, ab.L2Ball(5.0), claim="certified")
+    near = ab.bound(grouped, x, ab.L2Ball(1e-6), claim="certified")
+    for made, open_ in ((wide, True), (near, False)):
+        assert ((made.degrees == 180) == open_).all()
+        for status in made.status:
+            assert (ab.Status.ANGLE_UNBOUNDED in status) == open_
+            assert (ab.Status.VACUOUS in status) == open_
+            assert ab.Status.ZERO_ATTRIBUTION not in status
+    nothing = ab.bound(grouped, 0 * x, ab.L2Ball(1e-6), claim="certified")
+    assert all(ab.Status.ZERO_ATTRIBUTION in status for status in nothing.status)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_the_root_of_a_group_is_rounded_up_and_still_after_a_product(dtype) -> None:
+    for size in (2, 3, 5, 7):
+        grouped = ab.Grouped(ab.Saliency(relu()[0]), torch.zeros(size, dtype=torch.long))
+        values = 1 + torch.rand(200, generator=torch.Generator().manual_seed(0)).to(dtype)
+        made = values * stretch_above(grouped, values.new_ones(1, size))
+        assert all(
+            Fraction(a) ** 2 >= size * Fraction(b) ** 2
+            for a, b in zip(made.tolist(), values.tolist(), strict=True)
+        )
+    alone = ab.Grouped(ab.Saliency(relu()[0]), torch.arange(3))
+    assert stretch_above(alone, torch.ones(1, 3)) == 1
 
 
 def test_settings_are_stored_and_names_short() -> None:

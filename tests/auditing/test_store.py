@@ -108,6 +108,10 @@ def test_a_temporary_run_goes_with_its_object() -> None:
     run.close()
     del run
     assert not folder.exists()
+    gone = Run.create(None, manifest())
+    shutil.rmtree(gone.path)  # by someone else: finalisers that fail would print
+    gone.close()
+    del gone
 
 
 class TestCreate:
@@ -139,6 +143,10 @@ class TestResume:
             run.write(2, measured(samples_of(2)))
         whole = Run.open(filled(tmp_path / "whole"))
         assert Run.open(tmp_path).rows().equals(whole.rows())
+
+    def test_begins_in_folders_that_are_not_there(self, tmp_path: Path) -> None:
+        Run.create(tmp_path / "of" / "mine", manifest()).close()
+        assert is_run(tmp_path / "of" / "mine")
 
     def test_begins_where_nothing_is(self, tmp_path: Path) -> None:
         with Run.resume(tmp_path / "new", manifest()) as run:

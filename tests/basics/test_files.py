@@ -15,7 +15,13 @@ from attribound.basics.later import Later
 from attribound.basics.packages import package
 from attribound.basics.tables import cell, render
 from attribound.basics.toml_files import read_toml, toml_value
-from attribound.basics.whole_files import sha256_of, write_whole
+from attribound.basics.whole_files import (
+    UNFINISHED,
+    clear_leftovers,
+    is_leftover,
+    sha256_of,
+    write_whole,
+)
 from attribound.data import load
 
 
@@ -86,6 +92,19 @@ def test_the_new_name_is_forced_to_the_disk(tmp_path, monkeypatch) -> None:
 
 def test_a_folder_that_cannot_be_opened_is_let_be(tmp_path) -> None:
     whole_files.sync_folder(tmp_path / "missing")
+
+
+def test_only_what_a_killed_write_leaves_is_cleared(tmp_path, monkeypatch) -> None:
+    """Hidden, and unfinished: neither alone. Also where another has cleared it meanwhile."""
+    names = [".a", f"b{UNFINISHED}", f".c{UNFINISHED}", "d"]
+    for name in names:
+        (tmp_path / name).touch()
+    assert [is_leftover(tmp_path / name) for name in names] == [False, False, True, False]
+    clear_leftovers(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([".a", f"b{UNFINISHED}", "d"])
+    gone = tmp_path / f".e{UNFINISHED}"
+    monkeypatch.setattr(type(tmp_path), "iterdir", lambda self: iter([gone]))
+    clear_leftovers(tmp_path)
 
 
 def test_sha256(tmp_path) -> None:

@@ -10,6 +10,7 @@ import importlib.util
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -215,25 +216,53 @@ def test_every_expression_that_computes_is_changed_and_no_other() -> None:
 def test_the_table_goes_on_where_it_was(tmp_path, monkeypatch) -> None:
     """What is known to be equivalent does not count."""
     monkeypatch.setattr(mutants, "RESULTS", tmp_path / "mutants.parquet")
-    monkeypatch.setattr(mutants, "run", lambda mutant, room: (outcome(mutant), 1.0))
     monkeypatch.setattr("sys.argv", ["mutants.py", "--set", "store=6"])
     tried: list[str] = []
 
-    def outcome(mutant) -> str:
-        if mutant is None:
-            return mutants.SURVIVED
-        tried.append(mutant.key)
-        return mutants.KILLED if len(tried) % 3 else mutants.SURVIVED
+    def run(room: str, wanted: list[Mutant], tell) -> None:
+        assert room == "store"
+        for mutant in wanted:
+            tried.append(mutant.key)
+            tell(mutant, mutants.KILLED if len(tried) % 3 else mutants.SURVIVED, 1.0, "a test")
 
+    monkeypatch.setattr(mutants, "run", run)
     mutants.main()
     assert len({*tried}) == len(tried) == 6
     mutants.main()
     assert len(tried) == 6
     left = [row for row in mutants.stored().values() if row["outcome"] == mutants.SURVIVED]
-    assert "66.7%" in mutants.table()
-    monkeypatch.setattr(mutants, "REASONS", {("", left[0]["before"], ""): "the same"})
+    assert "66.7% (30% to 90%)" in mutants.table()
+    assert "No reason known" in mutants.markdown()
+    own = {each.key: each for each in mutants.mutants("store")}[left[0]["key"]]
+    monkeypatch.setattr(mutants, "REASONS", {("", own.within, own.before, own.after): "the same"})
     assert "80.0%" in mutants.table()
     assert "the same" in mutants.table()
+    assert "| store | 47 | 6 | 4 | 1 | 80.0%" in mutants.markdown()
+
+
+def test_functions_get_their_changed_code_and_lines_are_those_of_the_statement() -> None:
+    """What runs at import has no lines: it is imported anew."""
+    source = (
+        "def outer(a, b=1):\n    def inner(c):\n"
+        "        return a + (\n            c - 2\n        )\n"
+        "    return inner(b)\n\nclass Known:\n    def twice(self, a):\n        return 2 * a\n"
+    )
+    found = of_source("small", "small_module", source)
+    by_change = {(each.before, each.after): each for each in found}
+    assert by_change["c - 2", "c + 2"].lines() == {3, 4, 5}
+    assert by_change["c - 2", "c + 2"].within == "outer.inner"
+    assert by_change["1", "2"].lines() == set()
+    file = str(mutants.ROOT / "src" / "small_module.py")
+    assert not by_change["1", "2"].put_in()
+    for change, values in (
+        (("a + (c - 2)", "a - (c - 2)"), (4, 8)),
+        (("2 * a", "2 / a"), (2, 0.5)),
+    ):
+        names: dict[str, Any] = {}
+        exec(compile(source, file, "exec"), names)
+        assert (names["outer"](3), names["Known"]().twice(4)) == (2, 8)
+        assert by_change[change].put_in()
+        assert (names["outer"](3), names["Known"]().twice(4)) == values
 
 
 def faulty() -> Mutant:
@@ -253,12 +282,13 @@ def test_a_module_is_imported_with_its_fault() -> None:
 
 SCRIPT = """
 import mutants, mutating
-mutants.ROOMS = {"small": mutants.Room((), ("bounding/test_cosine.py",))}
-source = (mutants.ROOT / "src/attribound/bounding/cosine.py").read_text()
-own = mutating.of_source("small", "attribound.bounding.cosine", source)
-wrong = next(each for each in own if each.before == "sine ** 2")
-assert mutants.run(wrong, "small")[0] == mutants.KILLED
-assert mutants.run(None, "small")[0] == mutants.SURVIVED
+mutants.ROOMS = {"small": mutants.Room(("bounding/cosine.py",), ("bounding/test_cosine.py",))}
+wrong = next(each for each in mutants.mutants("small") if each.before == "sine ** 2")
+told = []
+mutants.run("small", [wrong], lambda *answer: told.append(answer))
+((mutant, outcome, seconds, by),) = told
+assert (mutant, outcome) == (wrong, mutants.KILLED)
+assert by.startswith("tests/bounding/test_cosine.py")
 """
 
 

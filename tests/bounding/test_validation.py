@@ -68,6 +68,57 @@ def test_shares_are_per_example_and_per_trial(case) -> None:
     assert figures["mean_exceeded"] == 0  # the paper's mean hides it
 
 
+def test_figures_are_those_of_a_table(case) -> None:
+    """Two trials, three examples: above the bound, at it, below; shares are of examples."""
+    attribution, x, bound = case
+    ones = torch.ones_like(bound.euclidean)
+    known = replace(
+        bound, euclidean=2 * ones, adjusted=ones, degrees=30 * ones, attribution_norm=0 * ones
+    )
+    found = AttributionAscent(steps=1)(attribution, x, BALL)
+    rows = {
+        "deviation": ([4.0, 2.0, 1.0], [0.0, 2.0, 0.5]),
+        "degrees": ([60.0, 30.0, 45.0], [10.0, 29.0, 50.0]),
+    }
+    trials = [
+        replace(found, **{name: torch.tensor(both[i]).double() for name, both in rows.items()})
+        for i in range(2)
+    ]
+    kept = ([True, False, True], [True, True, False])
+    trials = [
+        replace(trial, label_kept=torch.tensor(own))
+        for trial, own in zip(trials, kept, strict=True)
+    ]
+    checked = ab.validate(known, *trials)
+    figures = checked.summary
+    assert figures["labels_flipped"] == 2
+    eps = torch.finfo(torch.float64).eps
+    assert figures["exceeded"] == pytest.approx(1 / 3)
+    assert figures["exceeded_trials"] == pytest.approx(1 / 6)
+    assert figures["mean_exceeded"] == 0  # 2, 2 and .75: at the bound is not beyond it
+    assert figures["exceeded_adjusted"] == pytest.approx(2 / 3)
+    assert figures["exceeded_trials_adjusted"] == pytest.approx(3 / 6)
+    assert (
+        checked.summary["exceeded_degrees"] == 0
+    )  # maps of length zero have no angle that is known
+    assert figures["worst_factor"] == 2
+    assert (figures["r"], figures["r_adjusted"], figures["r_worst"]) == (0, -1, -2)
+    assert checked.tightness.tolist() == [2, 1, 0.5]
+    # The error is that of both maps, one of which may be longer by the deviation.
+    longer = ab.validate(replace(known, attribution_norm=ones), *trials)
+    assert (longer.evaluation_error[0] / eps / ROUNDINGS).tolist() == pytest.approx([6, 4, 3])
+    assert longer.summary["exceeded_degrees"] == pytest.approx(2 / 3)
+    at_once = replace(trials[0], deviation=longer.evaluation_error[0].new_tensor([1.0, 2.0, 3.0]))
+    error = ab.validate(known, at_once).evaluation_error[0]
+    exactly = replace(
+        known, euclidean=at_once.deviation - error, adjusted=at_once.deviation - error
+    )
+    beyond = ab.validate(exactly, at_once)
+    assert not beyond.exceeded.any()
+    assert not beyond.exceeded_adjusted.any()
+    assert beyond.within_error.all()
+
+
 def test_flipped_labels_and_undefined_angles_are_counted() -> None:
     model, x = cases.tabular()
     attribution, ball = ab.Saliency(model), ab.L2Ball(3.0)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+import pytest
 import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import attribound as ab
 import cases
+from attribound.basics.rounding import gamma
+from attribound.bounding.certified.network import Network
+from attribound.bounding.certified.rectified import Rectified
+from attribound.networks.affine import Dense
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "softplus1": nn.Softplus,
@@ -107,3 +113,46 @@ def spectral_norms(attribution: ab.Attribution, x: Tensor, target: Tensor) -> Te
         return cases.gradient(model, points, target)
 
     return torch.linalg.matrix_norm(cases.dense_jacobian(saliency, x), 2)
+
+
+class Rough(Dense):
+    """Products off by as much as ``terms`` allow, of a machine with four digits: up and down."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "terms", 2**40)
+
+    def linear(self, x: Tensor) -> Tensor:
+        return super().linear(x) + self._wrong(x.abs() @ self.weight.abs().T)
+
+    def adjoint(self, u: Tensor, shape: Sequence[int]) -> Tensor:
+        return super().adjoint(u, shape) + self._wrong(u.abs() @ self.weight.abs())
+
+    def absolute(self) -> Dense:
+        return Dense(self.weight.abs())
+
+    def _wrong(self, size: Tensor) -> Tensor:
+        signs = torch.where(size.sum(0).sort().indices % 2 == int(self.weight[0, 0] > 0), 1.0, -1.0)
+        return 0.99 * gamma(self.terms) * signs * size
+
+
+def roughened(network: Network | Rectified) -> Network | Rectified:
+    """The same network, of which every product with weights is wrong in the fourth digit."""
+    stages = [
+        replace(stage, maps=tuple(Rough(part.weight, part.offset) for part in stage.maps))
+        for stage in network.stages
+    ]
+    return replace(network, stages=tuple(stages))
+
+
+def poor_proofs(monkeypatch: pytest.MonkeyPatch, *modules: object) -> None:
+    """A factorisation that proves up to a tenth of the trace only, and an eigenvalue too low."""
+    honest = torch.linalg.eigvalsh
+
+    def proved(matrix: Tensor) -> float | None:
+        deficit = 0.1 * matrix.diagonal().sum().item()
+        return deficit if honest(matrix)[0].item() >= -deficit else None
+
+    for module in modules:
+        monkeypatch.setattr(module, "proved", proved)
+    monkeypatch.setattr(torch.linalg, "eigvalsh", lambda matrix: honest(matrix) * 0.95)

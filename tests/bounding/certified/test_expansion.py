@@ -17,7 +17,12 @@ from attribound.bounding.certified.expansion import Expansion, dual_order, expan
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.path import paths
 from attribound.bounding.certified.remainder import enclose
-from attribound.bounding.certified.taylor import componentwise, remainder, sources
+from attribound.bounding.certified.taylor import (
+    componentwise,
+    remainder,
+    remainders_along,
+    sources,
+)
 from attribound.operators import dense
 from bounding.certified import reference
 
@@ -298,3 +303,103 @@ def test_slopes_and_adjoints_that_move_together_are_covered(given, radius: float
     (_, _, source) = [*sources(expansion, enclosure)][2 * number + 1]
     assert (rest.abs() <= source + 1e-13).all()
     assert rest.abs().max() > 1e-6, "else this tests nothing"
+
+
+#: Narrow ones, where nothing hides what is missing, and wide ones; then the activations.
+ROUGH = [
+    ((5, 1, 1, 1), ("softplus6", "softplus6", "softplus6")),
+    ((5, 1, 2, 1), ("tanh", "softplus1", "sigmoid")),
+    ((5, 2, 1, 2), ("softplus1", "tanh", "softplus6")),
+    ((5, 6, 7, 4), ("softplus6", "tanh", "softplus1")),
+    ((5, 2, 2, 2), ("sigmoid",)),
+]
+
+
+def derivatives(network, layers) -> list[tuple[Tensor, Tensor]]:
+    """J and U as products of the slopes, curvatures and adjoints that were computed; J of g."""
+    tangent, found = torch.eye(5).double(), []
+    for stage, layer in zip(network.stages, layers, strict=False):
+        jacobian = stage.linear(tangent)
+        found.append(jacobian)
+        tangent = jacobian * layer.slope
+    hessian = torch.zeros(5, network.stages[-1].sizes[0]).double()
+    pairs = []
+    for number in range(len(layers) - 1, -1, -1):
+        layer, jacobian = layers[number], found[number]
+        pairs.append((jacobian, hessian))
+        hessian = network.stages[number].adjoint(
+            hessian * layer.slope + jacobian * layer.bend * layer.adjoint
+        )
+    return [*reversed(pairs), (hessian, hessian)]
+
+
+def rough(given, seed: int):
+    """A network, and its expansion on a machine with four digits; the exact J and U of that."""
+    sizes, names = given
+    net, x, _ = expanded(2.0, names, sizes, seed)
+    network = unroll(net, SHAPE)
+    expansion = expand(reference.roughened(network), x, x.abs(), 1, 2.0)
+    return net, x, expansion, derivatives(network, expansion.layers)
+
+
+@pytest.mark.parametrize("given", ROUGH)
+@pytest.mark.parametrize("radius", [0.0, 1e-4, 0.1])
+def test_defects_cover_a_machine_with_four_digits(given, radius: float) -> None:
+    """Whatever rounding is, its size is stated: every inequality holds where it is enormous."""
+    for seed in (1, 2, 3):
+        net, x, expansion, exact = rough(given, seed)
+        enclosure = enclose(expansion, radius, composites(expansion))
+        zeta = torch.cat([torch.zeros(1, 5).double(), radius * perturbations(1.0, 2.0)[::8]])
+        for number, (layer, (jacobian, hessian)) in enumerate(
+            zip(expansion.layers, exact, strict=False)
+        ):
+            forward, backward = enclosure.forward[number], enclosure.backward[number]
+            there = truth(net, x + zeta, number)
+            moved, turned = there["z"] - layer.z, there["u"] - layer.adjoint
+            product = there["slope"] * there["u"] - layer.slope * there["u"]
+            for what, bound in (
+                (moved - zeta @ jacobian, forward.remainder),
+                (moved, forward.reach),
+                (there["slope"] - layer.slope, forward.slope_reach),
+                (turned - zeta @ hessian, backward.remainder),
+                (turned, backward.reach),
+                (
+                    product - layer.bend * layer.adjoint * moved,
+                    forward_source(layer, forward, backward),
+                ),
+                ((jacobian - layer.jacobian).norm(dim=0), layer.jacobian_error[0]),
+                ((hessian - layer.hessian).norm(dim=0), layer.hessian_error[0]),
+            ):
+                assert (what.abs() <= bound + 1e-13).all()
+        jacobian = exact[-1][0]
+        assert ((jacobian - expansion.jacobian).norm(dim=0) <= expansion.jacobian_error[0]).all()
+        labels = torch.ones(len(zeta), dtype=torch.long)
+        rest = cases.gradient(net, x + zeta, labels).detach() - expansion.gradient
+        assert (rest.abs() <= enclosure.gradient_reach + 1e-13).all()
+        rest = rest - zeta @ jacobian
+        assert (rest.abs() <= componentwise(expansion, enclosure) + 1e-13).all()
+        check_remainders(expansion, enclosure, zeta, rest)
+
+
+def forward_source(layer, forward, backward) -> Tensor:
+    """What a neuron's slope times its adjoint leaves, beside what is linear in its argument."""
+    return layer.adjoint.abs() * forward.slope_rest + forward.slope_reach * backward.reach
+
+
+def check_remainders(expansion, enclosure, zeta: Tensor, rest: Tensor) -> None:
+    """Of all components together, and along directions."""
+    weights = torch.linspace(0.1, 2, 5).double().unsqueeze(0)
+    bound = remainder(expansion, enclosure, weights, 2.0)
+    squares = ((zeta @ bound.quadratic.matrix) * zeta).sum(1)
+    crossed = ((zeta @ bound.cross.matrix) * zeta).sum(1)
+    for theta in (0.3, 1.0, 3.0):
+        total = squares + theta / 2 * crossed + bound.linear / (2 * theta) + bound.constant
+        assert ((weights * rest).norm(dim=1) <= total + 1e-12).all()
+    for matrix, mass in ((bound.quadratic.matrix, bound.quadratic.mass),):
+        assert matrix.trace() <= mass
+    draw = torch.randn(4, 5, generator=torch.Generator().manual_seed(9)).double()
+    along = torch.cat([torch.eye(5).double(), draw])
+    forms, masses, rests = remainders_along(expansion, enclosure, along)
+    squares = torch.einsum("ni,kij,nj->nk", zeta, forms, zeta)
+    assert ((rest @ along.T).abs() <= squares + rests + 1e-12).all()
+    assert (torch.linalg.eigvalsh(forms)[:, -1] <= masses + 1e-30).all()

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 import cases
+from attribound.bounding.certified import quadratic
 from attribound.bounding.certified.quadratic import Form, dominate, dual_length, proved
+from bounding.certified import reference
 
 
 def form(size: int, p: float, seed: int = 0) -> tuple[Form, torch.Tensor]:
@@ -106,6 +108,19 @@ def test_a_solver_that_lies_is_not_believed(monkeypatch) -> None:
 
     monkeypatch.setattr(torch.linalg, "eigvalsh", fails)
     assert dominate(matrix, ones, 2) == math.inf
+
+
+@pytest.mark.parametrize("p", [1.3, 2.0, 3.0, 6.0, math.inf])
+def test_what_a_proof_lacks_is_added(p, monkeypatch) -> None:
+    """The bound holds whatever the factorisation leaves open, if it says so."""
+    made, matrix = form(8, p)
+    points = samples(8, p)
+    best = ((points @ matrix) * points).sum(1).max().item()
+    if p == 2:
+        best = torch.linalg.eigvalsh(matrix)[-1].item()
+    reference.poor_proofs(monkeypatch, quadratic)
+    assert best <= dominate(matrix, torch.ones(8).double(), p)
+    assert best <= made.maximum(p)
 
 
 @pytest.mark.parametrize("p", [2.0, 3.0, 6.0, math.inf])

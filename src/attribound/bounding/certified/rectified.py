@@ -17,6 +17,14 @@ class Rectifier:
     slope: float
 
 
+def slopes_where(on: Tensor, slope: float) -> Tensor:
+    """One where a neuron is on, its slope below zero elsewhere.
+
+    In float64: of two numbers ``torch.where`` makes float32, in which 0.2 is not 0.2.
+    """
+    return torch.where(on, torch.ones((), dtype=torch.float64), slope)
+
+
 @dataclass(frozen=True, eq=False)
 class Rectified:
     """``stages[0], max(slopes[0] z, z), stages[1], ..., stages[-1]``: logits of one example."""
@@ -41,7 +49,7 @@ class Rectified:
         masks = []
         for stage, slope in zip(self.stages[:-1], self.slopes, strict=True):
             z = stage.value(x)
-            masks.append(torch.where(z > 0, 1.0, slope).to(z))
+            masks.append(slopes_where(z > 0, slope))
             x = z * masks[-1]
         u = torch.zeros(len(x), self.stages[-1].sizes[-1], dtype=torch.float64)
         u[:, target] = 1.0

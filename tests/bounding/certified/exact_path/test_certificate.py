@@ -11,8 +11,17 @@ from torch import nn
 
 import attribound as ab
 import laws
-from attribound.bounding.certified.exact_path import certificate, certify_exact, flips, items
+from attribound.bounding.certified import quadratic
+from attribound.bounding.certified.exact_path import (
+    certificate,
+    certify_exact,
+    flips,
+    items,
+    norm,
+    pieces,
+)
 from attributions.exact import reference
+from bounding.certified import reference as reference_of_proofs
 from bounding.certified.exact_path import tiny
 
 
@@ -23,6 +32,49 @@ def test_no_sample_moves_further(seed) -> None:
     assert not tiny.violated(of, found)
     torch.testing.assert_close(found.map, of.clean[0], rtol=0, atol=1e-12)
     assert math.isfinite(found.value)
+
+
+@pytest.mark.parametrize("radius", [None, 1e-2, 1e-5])
+@pytest.mark.parametrize("seed", [0, 3, 6, 12, 13, 16])
+def test_all_holds_on_a_machine_with_four_digits(seed, radius) -> None:
+    """Whatever rounding is, its size is stated: so all holds where it is enormous.
+
+    The scores at x are then wrong themselves: their ends have to say so.
+    """
+    of = tiny.case(seed, radius)
+    assert not tiny.violated(of, tiny.certificate(of, rough=True))
+    assert not tiny.wrongly_enclosed(of)
+
+
+@pytest.mark.parametrize(("name", "seed"), [("error", 6), ("adjoint_error", 0)])
+def test_errors_that_are_left_out_are_caught_there(name, seed) -> None:
+    def broken(found: pieces.Pieces) -> pieces.Pieces:
+        less = tuple(replace(each, **{name: 0 * getattr(each, name)}) for each in found.layers)
+        return replace(found, layers=less)
+
+    assert tiny.wrongly_enclosed(tiny.case(seed, 1e-5), broken)
+
+
+def test_scores_that_are_said_to_be_exact_are_caught_there(monkeypatch) -> None:
+    right = certificate.pieces
+    monkeypatch.setattr(
+        certificate,
+        "pieces",
+        lambda *asked: replace(p := right(*asked), mean_error=0 * p.mean_error),
+    )
+    of = tiny.case(3)
+    assert tiny.violated(of, tiny.certificate(of, rough=True))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 7, 9])
+def test_what_a_proof_lacks_is_added(seed, monkeypatch) -> None:
+    """Certificates hold, and are not smaller, whatever the factorisation leaves open."""
+    of = tiny.case(seed)
+    first = tiny.certificate(of).value
+    reference_of_proofs.poor_proofs(monkeypatch, norm, quadratic)
+    found = tiny.certificate(of)
+    assert not tiny.violated(of, found)
+    assert found.value >= first * (1 - 1e-6)
 
 
 @pytest.mark.slow

@@ -8,10 +8,11 @@ import math
 import pytest
 import torch
 
-from attribound.bounding.certified.relu import lagrangian
+from attribound.bounding.certified.relu import cut, lagrangian
 from attribound.bounding.certified.relu.cut import longest
 from attribound.bounding.certified.relu.lagrangian import shared
 from attribound.bounding.certified.relu.region import Region
+from bounding.certified import reference
 
 
 def problem(seed: int, p: float, size: int = 2, count: int = 7):
@@ -85,3 +86,84 @@ def test_other_norms_and_no_items_are_left_to_the_cut() -> None:
     assert shared(problem(0, 2.0)[0], centre, items[:0], none, threshold[:0]) == pytest.approx(
         centre.norm().item()
     )
+
+
+def some_regions():
+    """Cut at one end, at the other, not at all; frozen features; every kind of order."""
+    generator = torch.Generator().manual_seed(3)
+    for p, at in itertools.product([1.0, 1.5, 2.0, 3.0, math.inf], range(4)):
+        scale = 0.5 + torch.rand(3, generator=generator, dtype=torch.float64)
+        scale[2] = 0.0 if at == 3 else scale[2]
+        far = 0.4 * scale
+        low, high = -far.clone(), far.clone()
+        if at in (1, 3):
+            low[0], high[1] = 0.0, 0.1 * high[1]
+        if at in (2, 3):
+            high[0], low[1] = 0.0, 0.0
+        yield Region(p, 0.4, scale, low, high)
+
+
+@pytest.mark.parametrize("region", [*some_regions()])
+def test_what_a_region_says_holds_at_every_point_and_nearly_at_one(region) -> None:
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(20_000, 3, generator=generator, dtype=torch.float64)
+    unit = drawn / torch.linalg.vector_norm(drawn, ord=region.p, dim=1, keepdim=True)
+    share = torch.rand(20_000, 1, generator=generator, dtype=torch.float64).sqrt()
+    clipped = (region.epsilon * region.scale * unit * share).clamp(region.low, region.high)
+    points = torch.cat(
+        [clipped, (region.epsilon * region.scale * unit).clamp(region.low, region.high)]
+    )
+    rows = torch.randn(12, 3, generator=generator, dtype=torch.float64)
+    rows[:2] = rows[:2].sign() * torch.tensor([1e-3, 1.0, 1.0]).double()
+    products = (points @ rows.T).amax(0)
+    assert (products <= region.support(rows)).all()
+    assert (products <= points.abs() @ rows.abs().T).any()
+    assert ((points.abs() @ rows.abs().T).amax(0) <= region.size(rows)).all()
+    assert (points * rows[0].abs()).norm(dim=1).max() <= region.stretched(rows[0].abs())
+    assert (points.abs().amax(0) <= region.largest).all()
+    # No tighter than true, and not much looser.
+    assert (region.support(rows) <= 1.45 * products + 1e-12).all()
+    assert region.stretched(rows[0].abs()) <= 1.45 * (points * rows[0].abs()).norm(dim=1).max()
+    every = torch.cat([region.furthest(rows), region.inside(3 * points[:50])])
+    assert ((every >= region.low) & (every <= region.high)).all()
+    units = torch.where(region.scale > 0, every / region.scale.clamp_min(1e-30), 0.0)
+    assert (torch.linalg.vector_norm(units, ord=region.p, dim=1) <= region.epsilon).all()
+    assert (every[:, region.scale == 0] == 0).all()
+    reached = (region.furthest(rows) * rows).sum(1)
+    assert (reached >= 0.5 * products).all()
+    half = region.shrunk(0.5)
+    torch.testing.assert_close(half.support(rows), region.support(rows) / 2)
+
+
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_what_a_proof_lacks_is_added(p, monkeypatch) -> None:
+    """Bounds hold whatever the factorisation leaves open, if it says so."""
+    truth = [attained(*problem(seed, p)) for seed in range(8)]
+    subsets = []
+    for seed in range(8):
+        _, centre, items, *_ = problem(seed, p, count=12)
+        sums = centre.unsqueeze(0)
+        for item in items:
+            sums = torch.cat([sums, sums + item])
+        subsets.append((sums.norm(dim=1).max().item(), centre, items))
+    reference.poor_proofs(monkeypatch, lagrangian, cut)
+    monkeypatch.setattr(lagrangian, "longest", lambda *_: math.inf)
+    for seed, least in enumerate(truth):
+        assert least <= shared(*problem(seed, p))
+    for least, centre, items in subsets:
+        assert least <= longest(centre, items)
+    matrix = torch.diag(torch.tensor([3.0, 1.0, 1.0]).double())
+    assert cut.eigenvalue(matrix) >= 3.0
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 14])
+def test_longest_against_all_subsets(count) -> None:
+    """Tried one and all, or by the dual: above the truth, and not far."""
+    for seed in range(6):
+        _, centre, items, *_ = problem(seed, 2.0, count=max(1, count))
+        items = items[:count]
+        sums = centre.unsqueeze(0)
+        for item in items:
+            sums = torch.cat([sums, sums + item])
+        least = sums.norm(dim=1).max().item()
+        assert least <= longest(centre, items) <= least * (1.2 if count > 10 else 1 + 1e-7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import attribound as ab
+from attribound.basics.rounding import UNIT
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.path import paths
 from attribound.bounding.certified.rectified import Rectified
@@ -22,8 +24,10 @@ from attribound.bounding.certified.relu import (
     reach,
     sweep,
 )
+from attribound.bounding.certified.relu.compact import SWITCHED, Compact
 from attribound.bounding.certified.relu.region import Region, regions
 from attribound.bounding.certified.relu.tree import Limits
+from bounding.certified import reference
 from bounding.certified.relu.tiny import Case, case, enumerated
 
 SOME = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -99,13 +103,16 @@ def test_all_regions_of_a_cube_are_covered_and_a_closed_tree_is_exact(seed) -> N
         assert found.euclidean.item() <= truth * (1 + 1e-4) + 1e-6 * found.attribution_norm.item()
 
 
-def opened(example: Case) -> tuple[Rectified, Region, sweep.Swept]:
+def opened(example: Case, rough: bool = False) -> tuple[Rectified, Region, sweep.Swept]:
+    """The network, the region, and what is swept there: on a machine with four digits, if so."""
     attribution = ab.Saliency(example.net)
     network = unroll(example.net, tuple(example.x.shape[1:]))
     assert isinstance(network, Rectified)
     (path,), (region,) = paths(attribution, example.x), regions(example.ball, example.x)
-    point = sweep.Point(path.x, path.spread, 0, torch.finfo(example.x.dtype).eps / 2)
-    return network, region, sweep.sweep(network, region, point, 2**30)
+    unit = UNIT if rough else torch.finfo(example.x.dtype).eps / 2
+    point = sweep.Point(path.x, path.spread, 0, unit)
+    seen = reference.roughened(network) if rough else network
+    return network, region, sweep.sweep(seen, region, point, 2**30)
 
 
 def switched_at(network: Rectified, x: torch.Tensor) -> list[torch.Tensor]:
@@ -117,32 +124,103 @@ def switched_at(network: Rectified, x: torch.Tensor) -> list[torch.Tensor]:
     return values
 
 
+def adjoints_at(network: Rectified, values: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Derivatives of the logit by what switching adds to a neuron, layer by layer."""
+    v = torch.zeros(len(values[0]), network.stages[-1].sizes[-1], dtype=torch.float64)
+    v[:, 0] = 1.0
+    found = []
+    for number in range(len(values) - 1, -1, -1):
+        stage, slope, z = network.stages[number + 1], network.slopes[number], values[number]
+        u = stage.adjoint(v)
+        found.append((1 - slope) * u)
+        v = torch.where(z > 0, u, slope * u)
+    return found[::-1]
+
+
 @SOME
 @given(SEEDS)
 def test_every_enclosure_holds_at_every_point_of_a_grid(seed) -> None:
     """Reaches, thresholds, what can't switch, intervals of features and differences."""
     example = case(seed)
-    network, region, swept = opened(example)
-    root = node.node_of(swept.compact, region)
+    assert holds(example, *opened(example))
+
+
+@SOME
+@given(SEEDS, st.sampled_from([None, 1e-3]))
+def test_every_enclosure_holds_on_a_machine_with_four_digits(seed, radius) -> None:
+    """Whatever rounding is, its size is stated: so all holds where it is enormous."""
+    example = case(seed)
+    if radius is not None:
+        example = replace(example, ball=example.ball.at_radius(radius))
+    assert holds(example, *opened(example, rough=True))
+
+
+#: A network that shows it.
+QUIET = {"noise": 1, "adjoint_noise": 1, "gradient_noise": 0}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_noise_that_is_left_out_is_caught(name, monkeypatch) -> None:
+    right = sweep.adjoints
+
+    def quiet(compact: Compact, *asked) -> Compact:
+        if name == "adjoint_noise":  # before ends are known that rest on it
+            compact = replace(compact, adjoint_noise=0 * compact.adjoint_noise)
+        return right(compact, *asked)
+
+    monkeypatch.setattr(sweep, "adjoints", quiet)
+    example = case(QUIET[name])
+    network, region, swept = opened(example, rough=True)
+    less = replace(swept.compact, **{name: 0 * getattr(swept.compact, name)})
+    assert not holds(example, network, region, replace(swept, compact=less))
+
+
+def holds(example: Case, network: Rectified, region: Region, swept: sweep.Swept) -> bool:
+    """Whether all that is enclosed is so on a grid: in the ball, and where one neuron is fixed."""
     deltas = example.deltas.double()
     values = switched_at(network, example.x.double() + deltas)
-    compact = root.compact
-    if len(compact):
-        for item in range(len(root.items.neurons)):
-            neuron = int(root.items.neurons[item])
-            layer = int(compact.layer[neuron])
-            column = int(swept.places[neuron])
-            switched = (values[layer][:, column] > 0) != (compact.z[neuron] > 0)
-            along = deltas @ root.items.slope[item]
-            assert (along[switched] >= root.items.threshold[item] - 1e-12).all()
-    size = example.x.shape[1]
-    pairs = torch.eye(size) - torch.roll(torch.eye(size), 1, 0)
-    directions = torch.cat([torch.eye(size), pairs]).double()
-    low, high = node.ends_along(compact, directions)
     moved = network.gradients(example.x.double() + deltas, 0) - swept.gradient
-    along = moved @ directions.T
-    assert (along >= low - 1e-12).all()
-    assert (along <= high + 1e-12).all()
+    whole = swept.compact
+    rows = [*zip(whole.layer.tolist(), swept.places.tolist(), whole.z > 0, strict=True)]
+    switched = [(values[layer][:, place] > 0) != on for layer, place, on in rows]
+    adjoints = adjoints_at(network, values)
+    u = [adjoints[layer][:, place] for layer, place, _ in rows]
+    for neuron, each in enumerate(u):
+        low, high = whole.u_low[neuron] - 1e-12, whole.u_high[neuron] + 1e-12
+        if not bool(((each >= low) & (each <= high)).all()):
+            return False
+    parts = [(whole, torch.ones(len(deltas), dtype=torch.bool))]
+    for neuron in whole.free.nonzero().flatten().tolist()[:3]:
+        kept, turned = node.parts(whole, neuron, region)
+        parts += [(kept, ~switched[neuron]), (turned, switched[neuron])]
+    return all(
+        holds_in(part, region, (deltas[own], moved[own], [each[own] for each in switched]))
+        for part, own in parts
+        if bool(own.any())
+    )
+
+
+def holds_in(part: Compact, region: Region, there: tuple) -> bool:
+    deltas, moved, switched = there
+    found = node.node_of(part, region)
+    if found.empty:
+        return False
+    said = [bool((deltas @ found.slope.T >= found.threshold - 1e-12).all())]
+    items, free = found.items, found.compact.free.tolist()
+    for item, neuron in enumerate(items.neurons.tolist()):
+        along = (deltas @ items.slope[item])[switched[neuron]]
+        said.append(bool((along >= items.threshold[item] - 1e-12).all()))
+    # What was found not to switch, or to have switched, has not, or has.
+    for neuron, (can, known) in enumerate(zip(free, found.compact.state.tolist(), strict=True)):
+        if not can:
+            said.append(bool((switched[neuron] == (known == SWITCHED)).all()))
+    size = deltas.shape[1]
+    pairs = torch.eye(size) - torch.roll(torch.eye(size), 1, 0)
+    along = torch.cat([torch.eye(size), pairs]).double()
+    low, high = node.ends_along(found.compact, along)
+    said.append(bool((moved @ along.T >= low - 1e-12).all()))
+    said.append(bool((moved @ along.T <= high + 1e-12).all()))
+    return all(said)
 
 
 @FEW

@@ -33,8 +33,8 @@ class PathCertificate:
     """Proved: for every perturbation the map moves by at most ``value`` in the Euclidean norm.
 
     Attributes:
-        map: the exact integrated gradients, ``(d,)``.
-        low, high: between these every score stays, ``(d,)``.
+        map: the exact integrated gradients, as they are computed, ``(d,)``.
+        low, high: between these every score stays, ``(d,)``; the error of the map included.
         items: neurons (on runs of cells) that may switch.
     """
 
@@ -56,12 +56,16 @@ class PathCertificate:
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """What bounds combinations of two scores: rows of M, columns of H, the rest."""
+    """What bounds combinations of two scores: rows of M, columns of H, the rest.
+
+    ``error`` is that of the scores at x themselves.
+    """
 
     centre: Tensor
     matrix: Tensor
     columns: Tensor
     rest: Tensor
+    error: Tensor
     cube: bool
 
     def along(self, directions: Tensor) -> tuple[Tensor, Tensor]:
@@ -89,7 +93,7 @@ class _Pairs:
         rows = sign * self.matrix[i] - other * self.matrix
         reach = rows.abs().sum(1) if self.cube else rows.norm(dim=1)
         columns = (sign * self.columns[i] - other * self.columns).abs().sum(1)
-        rest = self.rest[i] + self.rest
+        rest = self.rest[i] + self.rest + self.error[i] + self.error
         centre = sign * (scores + self.centre)[i] - other * (scores + self.centre)
         size = scores.abs() + self.centre.abs()
         return centre > (reach + columns + rest) * (1 + SLACK) + SLACK * (size + size[i]) + TINY
@@ -138,15 +142,16 @@ def _stated(
     centre = shift.columns @ shift.middle
     columns = shift.columns * shift.half
     reach = shift.matrix.abs().sum(1) if shift.cube else shift.matrix.norm(dim=1)
+    error = factor.abs() * found.mean_error
     size = scores.abs() + centre.abs() + reach + columns.abs().sum(1) + rest
-    wide = reach + columns.abs().sum(1) + rest + SLACK * size + TINY
+    wide = reach + columns.abs().sum(1) + rest + error + SLACK * size + TINY
     return PathCertificate(
         value if math.isfinite(value) else math.inf,
         scores,
         scores + centre - wide,
         scores + centre + wide,
         len(shift.items),
-        _Pairs(centre, shift.matrix, columns, rest, shift.cube),
+        _Pairs(centre, shift.matrix, columns, rest, error, shift.cube),
     )
 
 

@@ -61,7 +61,7 @@ def flips(pieces: Pieces, ball: PathBall) -> list[LayerFlips]:
         low, high = low - SLACK * low.abs() - TINY, high + SLACK * high.abs() + TINY
         found.insert(0, LayerFlips(here.radius, here.down, here.up, here.can, low, high))
         change = 1 - pieces.slopes[number]
-        sign = torch.where(layer.on, -change, change)
+        sign = change * torch.where(layer.on, -1.0, 1.0).double()
         ends = torch.stack([torch.zeros_like(low), sign * low, sign * high])
         ends = torch.where(here.can, ends, 0.0)
         moved.insert(0, (ends.amin(0), ends.amax(0), ends.abs().amax(0) + chain))

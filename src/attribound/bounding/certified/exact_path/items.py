@@ -73,7 +73,7 @@ def _of_layer(pieces: Pieces, number: int, layer: LayerPieces, flips: LayerFlips
     edges = radius.unsqueeze(1) * share
     low, high = _switched(pieces, layer, flips, (cell, neuron), edges[item])
     change = 1 - pieces.slopes[number]
-    sign = torch.where(layer.on[cell, neuron], -change, change).unsqueeze(1)
+    sign = change * torch.where(layer.on[cell, neuron], -1.0, 1.0).double().unsqueeze(1)
     ends = [
         sign * flips.low[cell, neuron].unsqueeze(1),
         sign * flips.high[cell, neuron].unsqueeze(1),

@@ -16,6 +16,7 @@ from attribound.attributions.exact.cells import StraightPaths, breakpoints
 from attribound.attributions.exact.piecewise import PiecewiseLinear
 from attribound.basics.errors import MemoryLimitError
 from attribound.basics.rounding import UNIT
+from attribound.bounding.certified.rectified import slopes_where
 from attribound.networks.affine import Stage
 
 _GRID = 24  # cells at least: boxes are taken over one of them
@@ -116,7 +117,7 @@ def pieces(network: PiecewiseLinear, base: Tensor, x: Tensor, target: int) -> Pi
             reach = (*earlier, weight.expand(len(first), -1, -1))
         chain = sizes[number] @ chain
         values = [point.through(stage, sizes[number], margin) for point in ends]
-        factor = torch.where(on, 1.0, slope)
+        factor = slopes_where(on, slope)
         layers.append(
             LayerPieces(
                 on,
@@ -195,7 +196,7 @@ def _backward(
     size = sizes[-1][target]
     adjoints, chains = [adjoint], [size]
     for number in range(len(network.widths) - 1, 0, -1):
-        factor = torch.where(masks[:, network.layers[number]], 1.0, network.slopes[number])
+        factor = slopes_where(masks[:, network.layers[number]], network.slopes[number])
         adjoint = (factor * adjoint) @ matrices[number]
         size = size @ sizes[number]
         adjoints.append(adjoint)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from attribound.basics.errors import MemoryLimitError
 from attribound.basics.rounding import UNIT, up
-from attribound.bounding.certified.rectified import Rectified
+from attribound.bounding.certified.rectified import Rectified, slopes_where
 from attribound.bounding.certified.relu.adjoint import adjoints
 from attribound.bounding.certified.relu.compact import FREE, Compact
 from attribound.bounding.certified.relu.noise import through
@@ -109,7 +109,7 @@ def sweep(network: Rectified, region: Region, point: Point, memory_limit: int) -
             noise[0, near] = through(network, slopes, fresh_noise, near, noise)
         value = value + noise[0] * (1 + 2.0**-30)
         found = _layer(state, region, number, (z, tangent, columns, noise, value))
-        slope = torch.where(z > 0, 1.0, low).to(z)
+        slope = slopes_where(z > 0, low)
         rows = found.rows
         switched.append(rows)
         fresh = torch.zeros(len(rows), z.shape[1], dtype=torch.float64)
