@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -16,6 +18,7 @@ from attribound.attacks import (
     Repeated,
     judge,
 )
+from attribound.attacks.judging import furthest
 
 BALL = ab.L2Ball(0.2)
 
@@ -47,6 +50,14 @@ def test_repeat_keeps_the_furthest_and_every_trial() -> None:
         assert torch.equal(found.delta[row], singles[trial].delta[row])
         assert found.degrees[row] == singles[trial].degrees[row]
     assert "best of 5 trials" in repr(found)
+
+
+def test_of_trials_that_move_it_equally_far_the_first_is_kept() -> None:
+    model, x = cases.tabular()
+    found = RandomPerturbation()(ab.Saliency(model), x, BALL)
+    for turned, kept in ((0.0, 1.0), (1e-3, -1.0)):
+        other = replace(found, delta=-found.delta, deviation=found.deviation + turned)
+        assert torch.equal(furthest([found, other]).delta, kept * found.delta)
 
 
 def test_repeats_of_a_random_start_differ() -> None:

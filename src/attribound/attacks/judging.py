@@ -17,7 +17,7 @@ from attribound.results import Attacked
 
 
 def furthest(trials: list[Attacked]) -> Attacked:
-    """Of each example the trial that moved it furthest."""
+    """Of each example the trial that moved it furthest; of equals the first."""
     best = trials[0]
     for trial in trials[1:]:
         wins = trial.deviation > best.deviation
