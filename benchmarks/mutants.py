@@ -279,7 +279,8 @@ class _Room(_Said):
 
     def _covered(self, session: Any) -> tuple[dict[tuple[str, int], set[int]], list[float]]:
         """Tests that execute a line, and how long each takes; recorded once for the same files."""
-        text = b"".join(path.read_bytes() for path in sorted(_files(self.room)))
+        files = [path.read_bytes() for path in sorted(_files(self.room))]
+        text = b"".join([self.room.encode(), *files])
         stored = Path(tempfile.gettempdir()) / "mutants-lines" / hashlib.sha256(text).hexdigest()
         if not stored.exists():
             stored.parent.mkdir(exist_ok=True)
