@@ -279,7 +279,8 @@ class _Room(_Said):
 
     def _covered(self, session: Any) -> tuple[dict[tuple[str, int], set[int]], list[float]]:
         """Tests that execute a line, and how long each takes; recorded once for the same files."""
-        text = b"".join(path.read_bytes() for path in sorted(_files(self.room)))
+        files = [path.read_bytes() for path in sorted(_files(self.room))]
+        text = b"".join([self.room.encode(), *files])
         stored = Path(tempfile.gettempdir()) / "mutants-lines" / hashlib.sha256(text).hexdigest()
         if not stored.exists():
             stored.parent.mkdir(exist_ok=True)
@@ -503,10 +504,9 @@ def markdown() -> str:
 
 
 _SEARCH = "A search: a bound holds for whatever it finds, which is proved afterwards."
-_EFFORT = "When a search stops or what it starts from: a bound holds for whatever it found."
+_EFFORT = "When a search stops, or what it starts from: a bound holds for whatever it found."
 _COVERED = "A margin more: a later one on the same path covers it, too."
-_TINY = "Only where numbers underflow, below 2**-400: no test has such."
-_WIDER = "Wider by a margin, or by what was rounded: still above the truth."
+_WIDER = "Wider by a millionth or less, or one of two values that both hold."
 
 #: Why a survivor computes nothing wrong: (end of the module, function, before, after), "" for any.
 REASONS: dict[tuple[str, str, str, str], str] = {
@@ -528,6 +528,28 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("exact_path.norm", "_Multipliers.halve", "", ""): _SEARCH,
     ("exact_path.norm", "_Multipliers.square", "", ""): _SEARCH,
     ("relu.region", "Region.inside", "1e-300", "2e-300"): _EFFORT,
+    ("certified.expansion", "dual_order", "p <= 2", "p < 2"): "At p = 2 both say 2.",
+    ("certified.quadratic", "dominate", "max(largest, 0.0) * (1 + 10.0 ** (-digits)) + TINY", ""): (
+        _SEARCH
+    ),
+    ("certified.taylor", "remainder", "up(square)", "square"): _COVERED,
+    ("certified.deviation", "first_and_second_order", "rest.linear > 0", ""): _SEARCH,
+    ("certified.units", "in_units", "region.scale > 0", "region.scale >= 0"): _WIDER,
+    ("relu.cut", "eigenvalue", "up(torch.tensor(above + deficit, dtype=torch.float64))", ""): (
+        _COVERED
+    ),
+    ("relu.lagrangian", "_proved", "max(lacking, 0.0)", ""): _SEARCH,
+    ("exact_path.pieces", "_Point.hinged", "factor.abs()", "factor"): (
+        "Of factors of at most 1 in size 1 is taken."
+    ),
+    ("networks.plain", "refuse_another", "unrolled[finite].abs()", ""): (
+        "Where logits agree the others are as large; where not, it is refused all the more."
+    ),
+    ("bounding.cosine", "cosine_and_degrees", "sine < 1", "sine <= 1"): _WIDER,
+    ("calibrated.provenance", "refuse_settings_per_example", "1", "2"): (
+        "Settings differ from example to example or not, however many are asked for."
+    ),
+    ("bounding.validation", "", "0.0001", "0.0002"): "What counts as rounding at the ball's rim.",
     ("basics.whole_files", "sha256_of", "2 ** 20", "2 * 20"): "Bytes that are read at once.",
 }
 

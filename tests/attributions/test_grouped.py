@@ -149,6 +149,8 @@ def test_the_root_of_a_group_is_rounded_up_and_still_after_a_product(dtype) -> N
             Fraction(a) ** 2 >= size * Fraction(b) ** 2
             for a, b in zip(made.tolist(), values.tolist(), strict=True)
         )
+        limit = math.sqrt(size) * (1 + 8 * torch.finfo(dtype).eps + 1e-8)
+        assert stretch_above(grouped, values.new_ones(1, size)) <= limit
     alone = ab.Grouped(ab.Saliency(relu()[0]), torch.arange(3))
     assert stretch_above(alone, torch.ones(1, 3)) == 1
 

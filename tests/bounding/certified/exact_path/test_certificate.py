@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -11,6 +12,8 @@ from torch import nn
 
 import attribound as ab
 import laws
+from attribound.attributions.exact.piecewise import piecewise
+from attribound.balls import enclosure
 from attribound.bounding.certified import quadratic
 from attribound.bounding.certified.exact_path import (
     certificate,
@@ -20,6 +23,7 @@ from attribound.bounding.certified.exact_path import (
     norm,
     pieces,
 )
+from attribound.bounding.certified.exact_path.path_ball import PathBall
 from attributions.exact import reference
 from bounding.certified import reference as reference_of_proofs
 from bounding.certified.exact_path import tiny
@@ -64,6 +68,87 @@ def test_scores_that_are_said_to_be_exact_are_caught_there(monkeypatch) -> None:
     )
     of = tiny.case(3)
     assert tiny.violated(of, tiny.certificate(of, rough=True))
+
+
+@pytest.mark.parametrize("cube", [False, True])
+def test_pairs_and_directions_are_those_of_their_worst_points(cube) -> None:
+    """What is said of ``c + M v + H s + rest t`` is so, and no more than that, at its ends."""
+    generator = torch.Generator().manual_seed(1)
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    size, proved, open_ = 4, 0, 0
+    for _ in range(30):
+        centre, matrix, columns = 0.1 * draw(size), 0.1 * draw(size, 3), 0.1 * draw(size, 2)
+        rest, error, scores = 0.1 * draw(size).abs(), 0.1 * draw(size).abs(), draw(size)
+        pairs = certificate._Pairs(centre, matrix, columns, rest, error, cube)
+
+        def furthest(along, matrix=matrix, centre=centre, columns=columns, rest=rest):
+            row = along @ matrix
+            v = row.sign() if cube else row / row.norm()
+            return centre + matrix @ v + columns @ (along @ columns).sign() + rest * along.sign()
+
+        along = draw(6, size)
+        low, high = pairs.along(along)
+        for row, least, most in zip(along, low, high, strict=True):
+            assert most.item() == pytest.approx((row @ furthest(row)).item(), rel=1e-6)
+            assert least.item() == pytest.approx((row @ furthest(-row)).item(), rel=1e-6)
+            assert most >= row @ furthest(row)
+            assert least <= row @ furthest(-row)
+        for i, j in itertools.permutations(range(size), 2):
+            for sign, other in itertools.product((1.0, -1.0), repeat=2):
+                ahead = sign * torch.eye(size)[i].double() - other * torch.eye(size)[j].double()
+                worst = ahead @ (scores + furthest(-ahead)) - error[i] - error[j]
+                above = bool(pairs._above(scores, i, sign, other)[j])
+                assert above == (worst.item() > 0), "no such margin is near zero"
+                proved, open_ = proved + above, open_ + (not above)
+    assert min(proved, open_) > 100
+
+
+def test_residuals_stay_in_their_ends_and_below_their_growth() -> None:
+    """Of any bounds on pieces of t: w - slope t, and its square."""
+    generator = torch.Generator().manual_seed(0)
+    of = tiny.case(1)
+    network = piecewise(of.net, (2,) if of.x.shape[1] == 2 else (3,))
+    layer = pieces.pieces(network, torch.zeros_like(of.x), of.x, 0).layers[0]
+    which = torch.zeros(5, dtype=torch.long), torch.arange(5)
+    edges = torch.linspace(-1, 1, 9, dtype=torch.float64) * torch.rand(5, 1).double()
+    low = torch.randn(5, 8, generator=generator, dtype=torch.float64)
+    high = low + torch.rand(5, 8, generator=generator, dtype=torch.float64)
+    low[1], high[1] = -low[1].abs(), low[1].abs()
+    found = items._fitted(layer, which, edges, low, high)
+    for share in torch.linspace(0, 1, 11, dtype=torch.float64):
+        t = edges[:, :-1] + share * (edges[:, 1:] - edges[:, :-1])
+        line, limit = (
+            found.slope[:, None] * t,
+            found.constant[:, None] + found.growth[:, None] * t**2,
+        )
+        for end in (low, high):
+            assert (end - line >= found.low[:, None]).all()
+            assert (end - line <= found.high[:, None]).all()
+            assert ((end - line) ** 2 <= limit).all()
+    assert torch.equal(found.least, low.amin(1))
+    assert torch.equal(found.most, high.amax(1))
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0, 8.0, math.inf])
+def test_the_ball_of_a_path_holds_the_ball_that_was_asked_for(p) -> None:
+    scale = torch.tensor([1.0, 0.0, 2.5]).double()
+    x = torch.zeros(1, 3).double()
+    asked = ab.LpBall(0.3, p, scale=scale)
+    around = PathBall.around(enclosure(asked, x), 0, 3)
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(4000, 3, generator=generator, dtype=torch.float64)
+    points = asked.maximiser(drawn, x.expand(4000, 3))
+    rows = torch.randn(5, 3, generator=generator, dtype=torch.float64)
+    assert ((points @ rows.T).amax(0) <= around.of(rows) * (1 + 1e-12)).all()
+    assert points.abs().max() <= around.furthest * (1 + 1e-12)
+    assert (points * rows[0]).norm(dim=1).max() <= around.times(rows[0].abs()) * (1 + 1e-12)
+    if p in (2.0, math.inf):
+        assert around.of(rows).tolist() == pytest.approx(
+            (points @ rows.T).amax(0).tolist(), rel=0.05
+        )
 
 
 @pytest.mark.parametrize("seed", [1, 2, 7, 9])

@@ -63,6 +63,16 @@ def test_no_point_of_a_grid_exceeds_that_of_other_attributions(seed) -> None:
     held(seed)
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_every_point_of_a_path_counts(steps) -> None:
+    """Maps of one, two and three points move by what each of these moves by."""
+    for seed in (1, 4, 7, 13):
+        example = case(seed, 2.0)
+        kind = ab.IntegratedGradients(example.net, steps=steps, multiply_by_inputs=False)
+        bound = certified(example, kind, nodes=20).euclidean.item()
+        assert example.deviation(kind, LABEL) <= bound
+
+
 @pytest.mark.slow
 @MANY
 @given(SEEDS, st.sampled_from([1, 8, 200]))
@@ -77,8 +87,9 @@ def held(seed: int) -> None:
         ab.InputXGradient(example.net),
         ab.IntegratedGradients(example.net, steps=3, baseline=0.3),
         ab.IntegratedGradients(example.net, steps=4, multiply_by_inputs=False),
+        ab.IntegratedGradients(example.net, steps=2, multiply_by_inputs=False),
     )
-    attribution = kinds[seed % 3]
+    attribution = kinds[seed % 4]
     bound = certified(example, attribution, nodes=20).euclidean.item()
     assert example.deviation(attribution, LABEL) <= bound
 
