@@ -27,19 +27,20 @@ def row(claim: str, image: int, kept: int, **more) -> top5.Row:
 def test_the_plan_has_every_cell_once() -> None:
     cells = [*top5.plan({"mlp": 2, "cnn": 1, "certified-cnn": 0})]
     keys = [tuple(cell[name] for name in top5.KEY) for cell in cells]
-    assert len({*keys}) == len(keys) == 2 * 2 * 4 * 2 + 2 * 2 * 3
+    assert len({*keys}) == len(keys) == 2 * 2 * 5 * 2 + 2 * 2 * 4
 
 
 def test_means_are_over_images_that_all_columns_have() -> None:
     rows = [row("attack", 0, 4), row("attack", 1, 0), row("first_order", 0, 5)]
     rows += [row("first_order", 1, 5), row("mean_value", 0, 3), row("certified", 0, 2)]
+    rows += [row(top5.AVERAGED, 0, 5, norm=None), row(top5.AVERAGED, 1, 0, norm=None)]
     shown = top5.table(rows)
     (line,) = (each for each in shown.splitlines() if top5.MLPS[0] in each and "0.05" in each)
-    assert line.split()[1:] == ["0.05", "1", "1.0", "5.0", "1.0", "3.0", "1.0", "2.0", "4.0"]
+    assert line.split()[1:] == ["0.05", "1", "1.0", "5.0", "1.0", "3.0", "1.0", "2.0", "4.0", "5.0"]
     assert shown.endswith("first_order 2 of 2, mean_value 0 of 1, certified 0 of 1")
 
 
-@pytest.mark.parametrize("claim", [top5.ATTACK, *top5.CLAIMS])
+@pytest.mark.parametrize("claim", [top5.ATTACK, *top5.CLAIMS, top5.AVERAGED])
 def test_what_is_measured_is_what_reasons_say(claim) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(9, 8), nn.Softplus(5), nn.Linear(8, 3)).eval()
