@@ -16,6 +16,7 @@ import contextlib
 import functools
 import gc
 import hashlib
+import importlib
 import json
 import os
 import pickle
@@ -40,6 +41,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "mutants.parquet"
 SECONDS = 300  # of the CPU; tests that take longer than that have seen something
 KILLED, TIMED_OUT, SURVIVED = "killed", "timed out", "survived"
 IMPORTED = "imported"  # runs at import: no outcome yet
+NOT_THERE = 77  # exit code of a child that has no function with the changed code
 SAYS = 250  # the file descriptor on which a child says which test has failed
 
 
@@ -165,7 +167,8 @@ def _waited(child: tuple[int, int]) -> tuple[str, float, str]:
         if number in (signal.SIGTERM, signal.SIGINT):
             raise SystemExit("stopped")  # by someone, who stopped the child, too
         return (TIMED_OUT if number in (signal.SIGXCPU, signal.SIGPROF) else KILLED), seconds, by
-    return (SURVIVED if os.WEXITSTATUS(status) == 0 else KILLED), seconds, by
+    known = {0: SURVIVED, NOT_THERE: IMPORTED}
+    return known.get(os.WEXITSTATUS(status), KILLED), seconds, by
 
 
 def _quiet() -> None:
@@ -234,6 +237,8 @@ class _Room(_Said):
         self.seen: dict[str, int] = {}
 
     def pytest_runtestloop(self, session: Any) -> bool:
+        for name in {mutant.module for mutant in self.wanted}:
+            importlib.import_module(name)  # some are imported when they are used
         covered, took = self._covered(session)
         for number, mutant in enumerate(self.wanted):
             lines = mutant.lines()
@@ -266,7 +271,7 @@ class _Room(_Said):
 
     def _on(self, session: Any, mutant: Mutant | None, tests: list[int], took: list[float]) -> int:
         if mutant is not None and not mutant.put_in():
-            raise RuntimeError(f"no function of {mutant.module} has the changed code")
+            return NOT_THERE
         for place, i in enumerate(tests):
             # The default of SIGPROF ends the process: something has seen that it takes so long.
             signal.setitimer(signal.ITIMER_PROF, 20 + 10 * took[i])

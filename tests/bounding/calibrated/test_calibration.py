@@ -94,6 +94,14 @@ def test_rounding_never_puts_the_bound_below_the_deviation_that_made_it(dtype) -
         assert found.item() == pytest.approx(deviation, rel=8 * torch.finfo(dtype).eps)
 
 
+def test_a_product_is_rounded_up_in_float32() -> None:
+    values = torch.rand(50, generator=torch.Generator().manual_seed(0))
+    found = ONE.apply(ATTRIBUTION, labelled([0] * 50, values), BALL)
+    assert found.dtype is torch.float32
+    assert (found.double() >= ONE.factor * values.double()).all()
+    assert (found.double() <= ONE.factor * values.double() * (1 + 2e-7)).all()
+
+
 def by_class_coverage(factors_of) -> None:
     """Both classes are covered: a frequent, well-behaved one and a rare one that is moved far."""
     generator, alpha, hits, seen = np.random.default_rng(0), 0.1, [0, 0], [0, 0]

@@ -136,14 +136,18 @@ def test_depends_on_the_target() -> None:
 
 
 def test_is_rounded_up_in_float32() -> None:
+    """In several balls: the nearest float is below in half of them."""
     net, x = network_and_input()
-    double = run(ab.Saliency(net), x, ab.L2Ball(0.1))
-    single = run(ab.Saliency(net), x.float().double().float(), ab.L2Ball(0.1))
-    assert single.value.dtype == torch.float32
-    exact = run(ab.Saliency(net), x.float().double(), ab.L2Ball(0.1))
-    assert (single.value.double() >= exact.value).all()
-    assert (single.value.double() <= exact.value * (1 + 1e-6)).all()
-    assert double.value.dtype == torch.float64
+    for epsilon in (0.02, 0.03, 0.05, 0.1, 0.11, 0.13):
+        ball = ab.L2Ball(epsilon)
+        single = run(ab.Saliency(net), x.float(), ball)
+        exact = run(ab.Saliency(net), x.float().double(), ball)
+        for name in ("value", "taylor", "interval"):
+            own, wanted = getattr(single, name), getattr(exact, name)
+            assert own.dtype == torch.float32
+            assert wanted.dtype == torch.float64
+            assert (own.double() >= wanted).all()
+            assert (own.double() <= wanted * (1 + 1e-6)).all()
 
 
 def test_a_value_range_is_not_made_use_of() -> None:
