@@ -11,7 +11,7 @@ from rich.progress import Progress
 from torch import Tensor
 
 from attribound.attacks.objectives import Evaluation, MapObjective, Objective, Problem
-from attribound.attacks.remembered import Path, Turn, path
+from attribound.attacks.remembered import Trail, Turn, trail_of
 from attribound.attacks.steps import Here, LinearOptimum, Start, StepRule
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
@@ -107,12 +107,12 @@ class Search:
     ) -> tuple[_Climbs, list[_Own]]:
         climbs: list[Tensor] = []
         plan = [_Own() for _ in seeds]
-        known: list[tuple[Path, int]] = []
+        known: list[tuple[Trail, int]] = []
         for start in self.starts:
             places: list[int] = []
             for i, seed in enumerate(seeds):
                 if i == 0 or start.random:
-                    shared = path(problem, ball, self.objective, self.step, start)
+                    shared = trail_of(problem, ball, self.objective, self.step, start)
                     if shared is not None:
                         known.append((shared, len(climbs)))
                     begun = start.begin(problem, ball, seed) if shared is None else shared.begun
@@ -179,7 +179,7 @@ class _Climbs:
         ball: Ball,
         starts: list[Tensor],
         keep: Keep,
-        known: Sequence[tuple[Path, int]] = (),
+        known: Sequence[tuple[Trail, int]] = (),
     ) -> None:
         self.keep, self.known = keep, known
         self.batch, self.problem, self.ball = len(problem.x), problem, ball

@@ -48,7 +48,7 @@ class Turn:
 
 
 @dataclass(eq=False)
-class Path:
+class Trail:
     """The climbs of one start: where they began, and every turn."""
 
     begun: Beginning
@@ -66,7 +66,7 @@ class _Asked:
     problem: Problem
     ball: Ball
     how: tuple[Objective, StepRule, Start]
-    path: Path
+    trail: Trail
 
     def same(self, problem: Problem, ball: Ball, how: tuple[Objective, StepRule, Start]) -> bool:
         own = self.problem
@@ -92,17 +92,17 @@ def climbs_kept() -> Iterator[None]:
         _kept.reset(before)
 
 
-def path(
+def trail_of(
     problem: Problem, ball: Ball, objective: Objective, step: StepRule, start: Start
-) -> Path | None:
-    """The path of a start that somebody may ask for again, begun now or known; else None."""
+) -> Trail | None:
+    """The trail of a start that somebody may ask for again, begun now or known; else None."""
     kept = _kept.get()
     if kept is None or start.random or not step.comes_to_rest:
         return None
     how = objective, step, start
     for asked in kept:
         if asked.same(problem, ball, how):
-            return asked.path
-    made = Path(start.begin(problem, ball, 0))
+            return asked.trail
+    made = Trail(start.begin(problem, ball, 0))
     kept.append(_Asked(problem, ball, how, made))
     return made
