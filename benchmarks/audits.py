@@ -35,8 +35,8 @@ PLAN = {
     ("ResNet-18", "ifia"): 1,
     ("SmallCNN", "quick"): 16,
     ("ResNet-18", "quick"): 16,
-    ("SmallCNN", "strong"): 1,
-    ("ResNet-18", "strong"): 1,
+    ("SmallCNN", "strong"): 16,
+    ("ResNet-18", "strong"): 16,
 }
 AT_ONCE = 4
 #: Of ratios of times, by protocol.

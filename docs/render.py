@@ -33,6 +33,7 @@ MEASURED = {
     "benchmarks.md": (
         "core",
         "structured",
+        "structured-avx2",
         "attacks",
         "audits",
         "training",
