@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from attribound.bounding.certified import (
     remainder,
 )
 from attribound.bounding.certified.certify import check_memory
-from attribound.bounding.certified.expansion import Expansion
+from attribound.bounding.certified.expansion import Expansion, expand
 from attribound.bounding.certified.network import unroll
 from attribound.models import SmallCNN
 from attribound.networks.plain import refuse_another
@@ -363,3 +364,35 @@ def test_an_overflow_proves_nothing_and_says_infinity() -> None:
     fine, overflown = ab.Classifier(nn.Linear(2, 2).double()), torch.full((1, 2), math.inf)
     with pytest.raises(ab.ProbeError, match="expected a network that computes what its modules sa"):
         refuse_another(fine, overflown.double(), torch.rand(1, 2).double())
+
+
+def test_points_of_a_path_take_the_memory_of_two(monkeypatch) -> None:
+    """However many there are: a bound forgets each before the next but one is expanded."""
+    net, x = network_and_input()
+    labels = torch.zeros(2, dtype=torch.long)
+    ig, ball = ab.IntegratedGradients(net, steps=6), ab.L2Ball(0.1)
+    together = certify(ig, x, ball, labels, Certified()).value
+    alive: list[weakref.ref[Expansion]] = []
+    most = []
+
+    def counted(*asked) -> Expansion:
+        most.append(sum(each() is not None for each in alive) + 1)
+        made = expand(*asked)
+        alive.append(weakref.ref(made))
+        return made
+
+    monkeypatch.setattr(expanding, "expand", counted)
+    monkeypatch.setattr(expanding, "_TOGETHER", 1)
+    apart = certify(ig, x, ball, labels, Certified()).value
+    torch.testing.assert_close(apart, together, rtol=1e-12, atol=0)
+    assert len(most) == 12
+    assert max(most) == 2
+
+
+def test_refuses_points_of_a_path_that_would_not_fit_at_once() -> None:
+    """Reasons keep all of them, a bound two."""
+    network, x = unroll(SmallCNN().eval(), (1, 28, 28)), torch.rand(1, 1, 28, 28)
+    limit = Certified().memory_limit
+    check_memory(network, x, limit, 2)
+    with pytest.raises(ab.MemoryLimitError, match="50960 neurons at 20 points of a path"):
+        check_memory(network, x, limit, 20)

@@ -17,6 +17,7 @@ from attribound.basics.tensors import round_up
 from attribound.bounding.certified.deviation import deviations
 from attribound.bounding.certified.exact_path import SOURCE as EXACT_PATH
 from attribound.bounding.certified.exact_path import certify_exact, is_exact
+from attribound.bounding.certified.expanding import dense_bytes
 from attribound.bounding.certified.network import Network, unroll
 from attribound.bounding.certified.path import paths
 from attribound.bounding.certified.rectified import Rectified
@@ -186,7 +187,8 @@ def certify(
     network = opened or unrolled_network(attribution, x, ball)
     assert isinstance(network, Network)
     examples = [*paths(attribution, x)]
-    check_memory(network, x, method.memory_limit)
+    # One expansion after the other: the next is made before the last is forgotten.
+    check_memory(network, x, method.memory_limit, min(2, max(len(each.nodes) for each in examples)))
     around = enclosure(ball, x)
     taylor, interval = [], []
     with torch.no_grad():
@@ -211,15 +213,16 @@ def certify(
     )
 
 
-def check_memory(network: Network, x: Tensor, limit: int) -> None:
-    """Refuse dense derivatives of all layers that would not fit."""
+def check_memory(network: Network, x: Tensor, limit: int, points: int = 1) -> None:
+    """Refuse dense derivatives of all layers, at so many points at once, that would not fit."""
     size = x[0].numel()
     sizes = [number for stage in network.stages for number in stage.sizes]
-    needed = 8 * size * (2 * sum(network.widths) + 5 * max(sizes) + 10 * size)
+    needed = points * dense_bytes(network, size) + 8 * size * (5 * max(sizes) + 9 * size)
     if needed > limit:
         raise MemoryLimitError(
             "certificate",
             expected=f"at most {limit / 2**30:.3g} GiB",
-            got=f"{needed / 2**30:.3g} GiB for {size} features and {sum(network.widths)} neurons",
+            got=f"{needed / 2**30:.3g} GiB for {size} features and {sum(network.widths)} neurons"
+            + (f" at {points} points of a path" if points > 1 else ""),
             remedy="raise Certified(memory_limit=...), or use a bound that needs products only",
         )

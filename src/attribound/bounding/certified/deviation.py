@@ -7,7 +7,7 @@ moves by D (A delta + R(delta) - R(0)) + delta (g + A delta + R(delta)).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -58,7 +58,7 @@ def deviations(
 
 
 def of_expansions(
-    path: GradientPath, made: Sequence[Expanded], ball: tuple[float, float]
+    path: GradientPath, made: Iterable[Expanded], ball: tuple[float, float]
 ) -> tuple[float, float]:
     """The same from expansions at the points of the path."""
     epsilon, p = ball
@@ -70,8 +70,8 @@ def of_expansions(
     return taylor * (1 + SLACK), interval * (1 + SLACK)
 
 
-def average(path: GradientPath, made: Sequence[Expanded], p: float) -> PathMean:
-    """Sum what the points of the path give."""
+def average(path: GradientPath, made: Iterable[Expanded], p: float) -> PathMean:
+    """Sum what the points of the path give; each is forgotten after the next has come."""
     size = path.x.shape[1]
     weights = up(path.displacement.abs())
     zeros = torch.zeros_like(path.x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from attribound.basics.rounding import SLACK
 from attribound.bounding.certified.composites import Composites
 from attribound.bounding.certified.expansion import Expansion, expand
@@ -13,18 +15,35 @@ from attribound.bounding.certified.remainder import NeuronEnclosure, enclose_all
 Expanded = tuple[Expansion, NeuronEnclosure, NeuronEnclosure]
 
 
+#: Bytes of dense derivatives of points that are worked on together, at most; one point always is.
+_TOGETHER = 2**28
+
+
+def dense_bytes(network: Network, size: int) -> int:
+    """What the expansion at a point keeps: two derivatives of each neuron by each feature."""
+    return 8 * size * (2 * sum(network.widths) + size)
+
+
 def expansions(
     network: Network, path: GradientPath, target: int, radius: float, p: float, widest: int
-) -> list[Expanded]:
-    """Expand at the points of the path; enclose them in the plain p-ball and at the points."""
-    made = []
-    for node, _, point in path.points():
-        expansion = expand(network, point, path.spread, target, p)
-        slopes = tuple(layer.slope for layer in expansion.layers)
-        made.append((node * radius * (1 + SLACK), expansion, slopes))
-    every = [expansion for _, expansion, _ in made]
-    inside = [Composites(network, slopes, widest) for _, _, slopes in made]
-    crude = [Composites(network, slopes, 0) for _, _, slopes in made]
-    radii = [reach for reach, _, _ in made] + [0.0] * len(made)
-    found = enclose_all([*every, *every], radii, [*inside, *crude])
-    return [*zip(every, found[: len(made)], found[len(made) :], strict=True)]
+) -> Iterator[Expanded]:
+    """Expand at the points of the path; enclose them in the plain p-ball and at the points.
+
+    Small networks at all points at once, large ones at a few: who forgets each expansion before
+    taking the next needs the memory of these few.
+    """
+    points = [*path.points()]
+    together = max(1, _TOGETHER // dense_bytes(network, path.x.shape[1]))
+    for first in range(0, len(points), together):
+        made = []
+        for node, _, point in points[first : first + together]:
+            expansion = expand(network, point, path.spread, target, p)
+            made.append((node * radius * (1 + SLACK), expansion))
+        every = [expansion for _, expansion in made]
+        slopes = [tuple(layer.slope for layer in each.layers) for each in every]
+        inside = [Composites(network, each, widest) for each in slopes]
+        crude = [Composites(network, each, 0) for each in slopes]
+        radii = [reach for reach, _ in made] + [0.0] * len(made)
+        found = enclose_all([*every, *every], radii, [*inside, *crude])
+        yield from zip(every, found[: len(made)], found[len(made) :], strict=True)
+        del made, every, found, slopes, inside, crude

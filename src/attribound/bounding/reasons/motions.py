@@ -150,7 +150,8 @@ def _certified(
             centre = path.displacement[0] * mean_gradient(network, path, label)
             yield Directions(moving), centre
         return
-    check_memory(network, x, method.memory_limit)
+    kept = max(len(path.nodes) for path in paths(attribution, x))
+    check_memory(network, x, method.memory_limit, kept)
     for path, label, region in rows:
         with torch.no_grad():
             made = SmoothDirections.of(network, path, label, region, method.widest)
