@@ -361,19 +361,21 @@ def _files(room: str) -> Iterator[Path]:
 
 
 _COLUMNS = ("key", "room", "module", "line", "kind", "before", "after", "outcome", "seconds", "by")
+_FIRST = "first"  # the outcome of the first try: what a fresh sample says, before laws of it
 
 
 def stored() -> dict[str, dict[str, Any]]:
     """What is in the table, by key."""
     if not RESULTS.exists():
         return {}
-    return {row["key"]: row for row in pq.read_table(RESULTS).to_pylist()}
+    rows = pq.read_table(RESULTS).to_pylist()
+    return {row["key"]: {_FIRST: "", **row} for row in rows}  # of the oldest that was not kept
 
 
 def store(rows: dict[str, dict[str, Any]]) -> None:
     """The table, there whole or not at all."""
     order = sorted(rows.values(), key=lambda row: (row["room"], row["module"], row["line"]))
-    columns = {name: [row[name] for row in order] for name in _COLUMNS}
+    columns = {name: [row[name] for row in order] for name in (*_COLUMNS, _FIRST)}
     beside = RESULTS.with_suffix(".tmp")
     pq.write_table(pa.table(columns), beside)
     beside.replace(RESULTS)
@@ -413,7 +415,10 @@ def _run_room(room: str, limit: int, options: argparse.Namespace) -> None:
 
     def tell(mutant: Mutant, outcome: str, seconds: float, by: str) -> None:
         row = {name: getattr(mutant, name) for name in _COLUMNS[:7]}
-        store(stored() | {mutant.key: {**row, "outcome": outcome, "seconds": seconds, "by": by}})
+        rows = stored()
+        row |= {"outcome": outcome, "seconds": seconds, "by": by}
+        row[_FIRST] = rows.get(mutant.key, {_FIRST: outcome})[_FIRST]
+        store(rows | {mutant.key: row})
         took = f"{time.perf_counter() - begun:6.0f} s {seconds:5.1f} s"
         print(f"{outcome:9} {took}  {mutant.title}  {by.rpartition('/')[2]}", flush=True)
 

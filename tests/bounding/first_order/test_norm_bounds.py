@@ -126,6 +126,14 @@ def test_limit_counts_bytes() -> None:
         check_dense(DenseOperator(like.matrix.double()), 3 * 100 * 4)
 
 
+@pytest.mark.parametrize(("height", "needed"), [(30, 3 * 3 * 30), (3, 3 * 3 * 3), (2, 3 * 3 * 3)])
+def test_limit_counts_the_matrix_and_its_product_with_itself(height, needed) -> None:
+    """Of maps of another shape than the input, three numbers here, whichever is larger."""
+    like = DenseOperator(torch.zeros(1, height, 3))
+    assert fits(like, 4 * needed)
+    assert not fits(like, 4 * needed - 1)
+
+
 def test_what_is_not_asked_for_is_left_out_instead() -> None:
     attribution, x = cases.quadratic([1.0] * 30)
     bound = ab.bound(attribution, x, ab.LinfBall(0.1), method=ab.FirstOrder(dense_limit=100))
