@@ -516,12 +516,34 @@ def markdown() -> str:
 _SEARCH = "A search: a bound holds for whatever it finds, which is proved afterwards."
 _EFFORT = "When a search stops, or what it starts from: a bound holds for whatever it found."
 _COVERED = "A margin more: a later one on the same path covers it, too."
+_TIE = "Of two rounded numbers that are equal: both answers hold."
 _WIDER = "Wider by a millionth or less, or one of two values that both hold."
 
 #: Why a survivor computes nothing wrong: (end of the module, function, before, after), "" for any.
 REASONS: dict[tuple[str, str, str, str], str] = {
     ("spectral.lanczos", "", "1", "2"): "Room for one vector more than are ever kept.",
     ("spectral.mixing", "", "(1 + _TOLERANCE) * primal", ""): _EFFORT,
+    ("spectral.mixing", "mixing", "1", "2"): _EFFORT,
+    ("spectral.mixing", "mixing", "sweep == _SWEEPS", "sweep != _SWEEPS"): _EFFORT,
+    ("spectral.solver", "", "", "process.residual() < self.tolerance * low"): _TIE,
+    (
+        "spectral.upper_estimate",
+        "largest_root",
+        "",
+        "(torch.log(middle + gaps) * weights).sum(1, keepdim=True) > level",
+    ): _TIE,
+    ("spectral.golub_kahan", "", "False", "True"): (
+        "Of the full set of singular vectors the same are taken."
+    ),
+    ("spectral.homogenised", "corner", "", "signs[:, :-1] * signs[:, -1:] >= 0"): (
+        "No sign is zero."
+    ),
+    ("first_order.max_epsilon", "unit_ball", "1.0", "2.0"): (
+        "Of the default ball the kind counts; its radius is set to one after that."
+    ),
+    ("spectral.dual_certificate", "weights", "peak > 0", "peak >= 0"): (
+        "Rows that are all zero become ones further down, whatever 0 / 0 is."
+    ),
     ("relu.farkas", "_multipliers", "", ""): _SEARCH,
     ("relu.farkas", "nearest", "", ""): _SEARCH,
     ("relu.lagrangian", "_multipliers", "", ""): _SEARCH,

@@ -105,6 +105,20 @@ def test_yields_the_matrices() -> None:
     torch.testing.assert_close(torch.stack([*matrices(DenseOperator(matrix))]), matrix)
 
 
+@pytest.mark.parametrize("points", [1, 40, 100])
+def test_matrices_are_built_from_few_evaluations_at_a_time(points) -> None:
+    """64 at most, or one product if that takes more."""
+
+    class Dear(cases.Counting):
+        pass
+
+    Dear.points = points
+    for size in (70, 3):
+        operator = Dear(cases.random_operator(size, seed=0))
+        [*matrices(operator)]
+        assert max(operator.rows) == min(size, max(1, 64 // points))
+
+
 def test_refuses_before_any_product_is_spent() -> None:
     attribution, x = cases.quadratic([1.0] * 30)
     calls = []
