@@ -538,6 +538,9 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("spectral.homogenised", "corner", "", "signs[:, :-1] * signs[:, -1:] >= 0"): (
         "No sign is zero."
     ),
+    ("first_order.label_constraint", "", "logits.shape[1] > 1", "logits.shape[1] >= 1"): (
+        "Of a single logit the runner-up is found to be itself, too."
+    ),
     ("first_order.max_epsilon", "unit_ball", "1.0", "2.0"): (
         "Of the default ball the kind counts; its radius is set to one after that."
     ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Iterator
 from dataclasses import fields, replace
 
 import pytest
@@ -13,16 +15,19 @@ import attribound as ab
 import cases
 from attribound.basics.rounding import up
 from attribound.bounding.certified.composites import Composites
-from attribound.bounding.certified.expansion import Expansion, dual_order, expand, row_norms
+from attribound.bounding.certified.curvature import Curvature
+from attribound.bounding.certified.expansion import Expansion, Layer, dual_order, expand, row_norms
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.path import paths
-from attribound.bounding.certified.remainder import enclose
+from attribound.bounding.certified.remainder import Backward, Forward, enclose
 from attribound.bounding.certified.taylor import (
+    _terms,
     componentwise,
     remainder,
     remainders_along,
     sources,
 )
+from attribound.bounding.certified.taylor_along import _along
 from attribound.operators import dense
 from bounding.certified import reference
 
@@ -333,21 +338,29 @@ def derivatives(network, layers) -> list[tuple[Tensor, Tensor]]:
     return [*reversed(pairs), (hessian, hessian)]
 
 
-def rough(given, seed: int):
+def both(network):
+    return reference.badly_evaluated(reference.roughened(network))
+
+
+def rough(given, seed: int, spoil=reference.roughened):
     """A network, and its expansion on a machine with four digits; the exact J and U of that."""
     sizes, names = given
     net, x, _ = expanded(2.0, names, sizes, seed)
     network = unroll(net, SHAPE)
-    expansion = expand(reference.roughened(network), x, x.abs(), 1, 2.0)
+    expansion = expand(spoil(network), x, x.abs(), 1, 2.0)
     return net, x, expansion, derivatives(network, expansion.layers)
 
 
+@pytest.mark.parametrize("spoil", [reference.roughened, reference.badly_evaluated, both])
 @pytest.mark.parametrize("given", ROUGH)
 @pytest.mark.parametrize("radius", [0.0, 1e-4, 0.1])
-def test_defects_cover_a_machine_with_four_digits(given, radius: float) -> None:
-    """Whatever rounding is, its size is stated: every inequality holds where it is enormous."""
+def test_defects_cover_a_machine_with_four_digits(given, radius: float, spoil) -> None:
+    """Whatever rounding is, its size is stated: every inequality holds where it is enormous.
+
+    Of products with weights, of activations and of both.
+    """
     for seed in (1, 2, 3):
-        net, x, expansion, exact = rough(given, seed)
+        net, x, expansion, exact = rough(given, seed, spoil)
         enclosure = enclose(expansion, radius, composites(expansion))
         zeta = torch.cat([torch.zeros(1, 5).double(), radius * perturbations(1.0, 2.0)[::8]])
         for number, (layer, (jacobian, hessian)) in enumerate(
@@ -402,4 +415,118 @@ def check_remainders(expansion, enclosure, zeta: Tensor, rest: Tensor) -> None:
     forms, masses, rests = remainders_along(expansion, enclosure, along)
     squares = torch.einsum("ni,kij,nj->nk", zeta, forms, zeta)
     assert ((rest @ along.T).abs() <= squares + rests + 1e-12).all()
+    for turned in (along, -along):
+        assert ((rest @ along.T).abs() <= _along(expansion, enclosure, turned) + 1e-12).all()
     assert (torch.linalg.eigvalsh(forms)[:, -1] <= masses + 1e-30).all()
+
+
+def in_other_units(net: nn.Sequential, factor: float, last: float) -> nn.Sequential:
+    """The network of inputs that are counted in units of 1 / factor, and logits times ``last``."""
+    other = copy.deepcopy(net)
+    with torch.no_grad():
+        other[0].weight *= factor
+        other[-1].weight *= last
+        other[-1].bias *= last
+    return other
+
+
+def numbers(expansion: Expansion, radius: float) -> Iterator[tuple[Tensor, int, int]]:
+    """All that is computed of a gradient: with its power of units of the input and of the logit."""
+    layers: dict[str, tuple[int, int]] = dict.fromkeys(("z", "slope", "bend", "z_defect"), (0, 0))
+    layers |= dict.fromkeys(("adjoint", "adjoint_defect"), (0, 1))
+    layers |= dict.fromkeys(("jacobian", "jacobian_norm", "jacobian_error"), (1, 0))
+    layers |= dict.fromkeys(("hessian", "hessian_norm", "hessian_error"), (1, 1))
+    for layer in expansion.layers:
+        for field in fields(layer):
+            yield getattr(layer, field.name), *layers[field.name]
+    for each in (expansion.gradient, expansion.gradient_defect):
+        yield each, 1, 1
+    for each in (expansion.jacobian, expansion.jacobian_norm, expansion.jacobian_error):
+        yield each, 2, 1
+    enclosure = enclose(expansion, radius, composites(expansion))
+    for forward in enclosure.forward:
+        for field in fields(forward):
+            each = getattr(forward, field.name)
+            for part in (each,) if isinstance(each, Tensor) else vars(each).values():
+                yield part, 0, 0
+    for backward in enclosure.backward:
+        yield backward.remainder, 0, 1
+        yield backward.reach, 0, 1
+    yield enclosure.gradient_reach, 1, 1
+    yield componentwise(expansion, enclosure), 1, 1
+    weights = torch.linspace(0.1, 2, 5).double().unsqueeze(0)
+    bound = remainder(expansion, enclosure, weights, 2.0)
+    for form in (bound.quadratic, bound.cross):
+        yield form.matrix, 3, 1
+        yield torch.tensor(form.mass).double(), 3, 1
+    yield torch.tensor([bound.linear, bound.constant]).double(), 1, 1
+    directions = torch.tensor([[1.0, -2.0, 0.0, 0.5, 3.0]]).double()
+    forms, mass, rest = remainders_along(expansion, enclosure, directions)
+    yield from ((forms, 3, 1), (mass, 3, 1), (rest, 1, 1))
+    yield _along(expansion, enclosure, directions), 1, 1
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize("spoil", [lambda network: network, both])
+def test_counted_in_other_units_nothing_else_changes(p: float, spoil) -> None:
+    """Every number has its power of the units of the input, and of those of the logit.
+
+    By powers of two, so that rounding is the same, too. What multiplies where it must divide,
+    or forgets a factor, has another power.
+    """
+    net, x, _ = expanded(p)
+    for factor, last in ((2.0**12, 1.0), (1.0, 2.0**12), (2.0**-9, 2.0**5)):
+        made = []
+        for unit, size, point, radius in (
+            (1.0, 1.0, x, 0.2),
+            (factor, last, x / factor, 0.2 / factor),
+        ):
+            network = spoil(unroll(in_other_units(net, unit, size), SHAPE))
+            expansion = expand(network, point, point.abs(), 1, p)
+            made.append([*numbers(expansion, radius)])
+        for (one, power, logit), (other, *_) in zip(*made, strict=True):
+            wanted = one * factor**power * last**logit
+            torch.testing.assert_close(other, wanted, rtol=1e-11, atol=1e-100)
+
+
+def drawn(count: int, generator: torch.Generator) -> Tensor:
+    return 0.5 + torch.rand(1, count, generator=generator).double()
+
+
+@pytest.mark.parametrize("radius", [0.3, 2.0])
+def test_terms_are_those_of_every_neuron_and_no_more(radius: float) -> None:
+    """Of random constants: never below what a neuron can do, and that where x / X = y / Y."""
+    count, generator = 7, torch.Generator().manual_seed(0)
+    constants = [{f.name: drawn(count, generator) for f in fields(kind)} for kind in KINDS]
+    kinks, ahead, behind, own = constants
+    own["jacobian_norm"][0, :4] = torch.tensor([0.0, 1.0, 1e-31, 1e31])
+    own["hessian_norm"][0, :4] = torch.tensor([1.0, 0.0, 1e31, 1e-31])
+    own["slope"], own["bend"], own["adjoint"] = -own["slope"], -own["bend"], -own["adjoint"]
+    layer, forward = Layer(**own), Forward(**{**ahead, "curvature": Curvature(**kinks)})
+    backward = Backward(**behind)
+    norms = tuple(torch.cat([drawn(count, generator) for _ in range(3)]) for _ in range(2))
+    terms = _terms(layer, forward, backward, norms, radius)
+    through, turned = norms
+    size, slope = layer.adjoint.abs(), layer.slope.abs()
+    r = forward.remainder + radius * layer.jacobian_error
+    rho = backward.remainder + radius * layer.hessian_error
+    for a, b in ((1.0, 1.0), (0.5, 0.5), (0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.3, 1.0)):
+        x, y = a * radius * layer.jacobian_norm, b * radius * layer.hessian_norm
+        z = x + r
+        value = forward.curvature.bow * z**2 + forward.slope_drift * z + forward.value_error
+        change = forward.curvature.twist * z**2 + forward.bend_drift * z + forward.slope_error
+        moved = (forward.curvature.turn * z + forward.slope_error) * (y + rho)
+        defects = layer.z_defect * (slope * turned + (layer.bend * layer.adjoint).abs() * through)
+        defects = defects + layer.adjoint_defect * slope * through
+        exact = (turned * value + through * (size * change + moved) + defects).sum(1)
+        (square_x, square_y), (first_x, first_y) = terms.squares, terms.firsts
+        parts = square_x * x**2 + square_y * y**2 + first_x * x + first_y * y
+        bound = parts.sum(1) + terms.constant
+        assert (bound >= exact).all()
+        if (a, b) == (1.0, 1.0):
+            torch.testing.assert_close(bound, exact, rtol=1e-6, atol=0)
+        elif a == b:  # but for what is as good as zero, which counts as if it were largest
+            assert (bound <= exact * (1 + 1e-6) + 2 * radius**2 * through.sum(1)).all()
+
+
+KINDS = (Curvature, Forward, Backward, Layer)

@@ -98,6 +98,7 @@ def test_a_range_counts_from_the_point_where_it_cuts_something_off() -> None:
     assert name not in of(matrix, RANGED, x).values
     x[1, 2] = 0.51
     assert name in of(matrix, RANGED, x).values
+    assert name not in of(matrix, ab.LpBall(0.5, 3, 0, 1), x).values, "its box is a cube's"
 
 
 @pytest.mark.parametrize(
