@@ -170,3 +170,18 @@ def test_the_switch_is_zero_below_the_threshold() -> None:
     z = torch.tensor([3.0000001, 5.0]).double()
     assert ((smooth.derivative(0, z) - z).abs() <= value[1:]).all()
     assert ((1 - smooth.derivative(1, z)).abs() <= slope[1:]).all()
+
+
+def test_the_switch_is_never_below_the_exact_jump() -> None:
+    """Fifty digits, where log(1 + exp(-t)) and exp(-t) agree in thirteen; a hair below it, too."""
+    decimal.getcontext().prec = 50
+    one = decimal.Decimal(1)
+    for beta in (0.25, 1.0, 4.0):
+        activation = SmoothActivation.softplus(beta, 30.0)
+        high = torch.tensor([30.0 / beta * (1 - 1e-15)]).double()
+        e = (-decimal.Decimal(30)).exp()
+        for order, exact in ((0, (one + e).ln() / decimal.Decimal(beta)), (1, e / (one + e))):
+            jump = decimal.Decimal(activation.switch(order, high).item())
+            assert exact <= jump <= exact * decimal.Decimal("1.00000001")
+        below = torch.tensor([30.0 / beta * (1 - 1e-6)]).double()
+        assert activation.switch(0, below) == activation.switch(1, below) == 0

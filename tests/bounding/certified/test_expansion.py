@@ -16,9 +16,11 @@ import cases
 from attribound.basics.rounding import up
 from attribound.bounding.certified.composites import Composites
 from attribound.bounding.certified.curvature import Curvature
+from attribound.bounding.certified.deviation import of_expansions
 from attribound.bounding.certified.expansion import Expansion, Layer, dual_order, expand, row_norms
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.path import paths
+from attribound.bounding.certified.relu.region import regions
 from attribound.bounding.certified.remainder import Backward, Forward, enclose
 from attribound.bounding.certified.taylor import (
     _terms,
@@ -27,7 +29,7 @@ from attribound.bounding.certified.taylor import (
     remainders_along,
     sources,
 )
-from attribound.bounding.certified.taylor_along import _along
+from attribound.bounding.certified.taylor_along import SmoothDirections, _along
 from attribound.operators import dense
 from bounding.certified import reference
 
@@ -530,3 +532,100 @@ def test_terms_are_those_of_every_neuron_and_no_more(radius: float) -> None:
 
 
 KINDS = (Curvature, Forward, Backward, Layer)
+
+
+def kinds(net: nn.Module, x: Tensor) -> dict[str, ab.Attribution]:
+    base = 0.5 * x
+    return {
+        "saliency": ab.Saliency(net),
+        "times": ab.InputXGradient(net),
+        "ig": ab.IntegratedGradients(net, 3, base),
+        "gauss": ab.IntegratedGradients(net, 4, -base, quadrature="gauss_legendre"),
+        "unmultiplied": ab.IntegratedGradients(net, 3, base, multiply_by_inputs=False),
+    }
+
+
+def directions_of(net, kind: str, x: Tensor, ball: ab.Ball, spoil, widest: int = 100):
+    (path,) = paths(kinds(net, x)[kind], x)
+    (region,) = regions(ball, x)
+    return SmoothDirections.of(spoil(unroll(net, SHAPE)), path, 1, region, widest)
+
+
+def as_it_is(network):
+    return network
+
+
+DIRECTIONS = torch.cat(
+    [
+        torch.eye(5).double(),
+        torch.randn(4, 5, generator=torch.Generator().manual_seed(9)).double(),
+    ]
+)
+
+
+#: Of a path, the radius, how wide layers may be, and the machine.
+ALONG = [(0.0, 100, both), (1e-5, 0, both), (0.05, 100, both), (0.05, 0, as_it_is)]
+ALONG += [(0.4, 100, as_it_is)]
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize("kind", kinds(nn.Identity(), torch.zeros(1)))
+def test_ends_along_directions_hold_everything_that_moves(kind, p) -> None:
+    """Also on a machine with four digits, at a radius at which that is all there is."""
+    for number, (radius, widest, spoil) in enumerate(ALONG):
+        net, x, _ = expanded(p, *ROUGH[number][::-1], number)
+        found = directions_of(net, kind, x, ab.LpBall(max(radius, 1e-12), p), spoil, widest)
+        zeta = torch.cat([torch.zeros(1, 5).double(), radius * perturbations(1.0, p)[::12]])
+        labels = torch.ones(len(zeta), dtype=torch.long)
+        maps = kinds(net, x.expand(len(zeta), 5))[kind].revalue(x + zeta, labels)
+        moved = maps - maps[:1]
+        for rows in (DIRECTIONS, -DIRECTIONS):
+            low, high = found(rows)
+            assert (moved @ rows.T >= low - 1e-12).all()
+            assert (moved @ rows.T <= high + 1e-12).all()
+        assert (moved.norm(dim=1) <= found.whole + 1e-12).all()
+        mean = sum(
+            weight * cases.gradient(net, point + node * zeta, labels).detach()
+            for node, weight, point in found.path.points()
+        )
+        assert ((mean - mean[:1]).abs() <= found._moved + 1e-12).all()
+        if spoil is as_it_is:
+            torch.testing.assert_close(found.gradient, mean[:1])
+
+
+def test_a_gradient_that_bends_only_is_seen_to_move() -> None:
+    """Of w tanh(v x) at 0, where it is steepest, the slope of the gradient is zero."""
+    net = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Tanh(), nn.Linear(1, 2, bias=False))
+    net = net.double().eval()
+    with torch.no_grad():
+        net[0].weight.fill_(2.0)
+        net[2].weight.fill_(3.0)
+    x = torch.zeros(1, 1).double()
+    for radius in (0.01, 0.3):
+        (path,), (region,) = paths(ab.InputXGradient(net), x), regions(ab.L2Ball(radius), x)
+        found = SmoothDirections.of(unroll(net, (1,)), path, 1, region, 100)
+        exact = 6 * math.tanh(2 * radius) ** 2
+        assert exact <= found._moved.item() <= 1.5 * exact
+
+
+@pytest.mark.parametrize("spoil", [as_it_is, both])
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize("kind", kinds(nn.Identity(), torch.zeros(1)))
+def test_bounds_know_no_units(kind, p, spoil) -> None:
+    """What is multiplied by inputs is the same in all of them, gradients are counted in theirs."""
+    net, x, _ = expanded(p)
+    power = 0 if kind in ("times", "ig", "gauss") else 1
+    for factor, last in ((2.0**12, 1.0), (2.0**-9, 2.0**5)):
+        made = []
+        for unit, size in ((1.0, 1.0), (factor, last)):
+            of, ball = in_other_units(net, unit, size), ab.LpBall(0.125 / unit, p)
+            found = directions_of(of, kind, x / unit, ball, spoil)
+            low, high = found(DIRECTIONS)
+            both_bounds = of_expansions(
+                found.path,
+                [(at.expansion, at.inside, at.still) for at in found.points],
+                (found.radius, p),
+            )
+            made.append((low, high, torch.tensor(both_bounds).double()))
+        for one, other in zip(*made, strict=True):
+            torch.testing.assert_close(other, one * factor**power * last, rtol=1e-9, atol=1e-100)
