@@ -307,6 +307,27 @@ def test_climbs_at_rest_go_no_further_and_find_what_they_found() -> None:
 
 
 @dataclass(frozen=True)
+class Stay(StepRule):
+    """Nowhere."""
+
+    comes_to_rest = True
+
+    def move(self, ball, here: Here, steps: int) -> Tensor:
+        return here.delta
+
+
+@pytest.mark.parametrize("place", [0.0, 0.3])
+def test_a_climb_that_does_not_move_is_at_rest_also_at_the_clean_input(place) -> None:
+    model, x = cases.tabular()
+    problem = Problem(ab.Saliency(model), x, model(x).argmax(1), x)
+    for steps in (1, 9):
+        objective = Counted()
+        search = Search(objective, Stay(), (At(place),), "best", steps)
+        search.run(problem, ab.L2Ball(2.0), 0, progress=False)
+        assert objective.seen[True] == len(x)
+
+
+@dataclass(frozen=True)
 class Counted(Distance):
     """Counts the points that it is evaluated at, with slope and without."""
 
