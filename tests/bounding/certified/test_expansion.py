@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 import attribound as ab
 import cases
-from attribound.basics.rounding import up
+from attribound.basics.rounding import SLACK, up
+from attribound.bounding.certified import composites as composing
 from attribound.bounding.certified.composites import Composites
 from attribound.bounding.certified.curvature import Curvature
 from attribound.bounding.certified.deviation import of_expansions
@@ -180,8 +181,10 @@ def test_composites_tighten_and_never_loosen() -> None:
     assert (sharp.backward[0].remainder <= crude.backward[0].remainder * (1 + 1e-12)).all()
 
 
-def test_composites_are_dense_derivatives() -> None:
-    """dz_2 / da_0 and sums with its absolute values, against autograd."""
+@pytest.mark.parametrize("rows", [256, 2])
+def test_composites_are_dense_derivatives(rows, monkeypatch) -> None:
+    """dz_2 / da_0 and sums with its absolute values, against autograd; a few rows at a time."""
+    monkeypatch.setattr(composing, "_ROWS", rows)
     net, _, expansion = expanded()
     a = net[:2](torch.rand(1, 5).double())  # any point: slopes are taken from the expansion
     first, second = expansion.layers[0], expansion.layers[1]
@@ -629,3 +632,109 @@ def test_bounds_know_no_units(kind, p, spoil) -> None:
             made.append((low, high, torch.tensor(both_bounds).double()))
         for one, other in zip(*made, strict=True):
             torch.testing.assert_close(other, one * factor**power * last, rtol=1e-9, atol=1e-100)
+
+
+def test_defects_are_the_margin_times_everything_that_was_summed() -> None:
+    """Of a point, four roundings of what it was computed from; of a layer, what came before it."""
+    net, x, _ = expanded()
+    network = unroll(net, SHAPE)
+    spread = 3 * x.abs() + 1
+    expansion = expand(network, x, spread, 1, 2.0)
+    size = 4 * spread + x.abs()
+    for number, layer in enumerate(expansion.layers):
+        weight, bias = net[2 * number].weight.abs(), net[2 * number].bias.abs()
+        stage, after = network.stages[number], network.stages[number + 1]
+        wanted = stage.margin * (size @ weight.T + bias)
+        torch.testing.assert_close(layer.z_defect, wanted.detach(), rtol=1e-8, atol=0)
+        size = net[: 2 * number + 2](x).abs()
+        above = (
+            [one.slope * one.adjoint for one in expansion.layers[number + 1 : number + 2]]
+            + [torch.tensor([[0.0, 1.0]]).double()]
+        )[0]
+        wanted = after.margin * (above.abs() @ net[2 * number + 2].weight.abs())
+        torch.testing.assert_close(layer.adjoint_defect, wanted.detach(), rtol=1e-8, atol=0)
+
+
+@pytest.mark.parametrize("spoil", [as_it_is, both])
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
+def test_remainders_are_the_sums_of_what_neurons_leave(p, spoil) -> None:
+    """Written out, neuron by neuron: of all components, of each, and along directions."""
+    net, x, _ = expanded(p)
+    expansion = expand(spoil(unroll(net, SHAPE)), x, x.abs(), 1, p)
+    enclosure = enclose(expansion, 0.2, composites(expansion))
+    weights = torch.linspace(0.1, 2, 5).double().unsqueeze(0)
+    made = remainder(expansion, enclosure, weights, p)
+    joint = remainders_along(expansion, enclosure, DIRECTIONS)
+    size, length = DIRECTIONS.abs(), DIRECTIONS.norm(dim=1, keepdim=True)
+    quadratic, cross = torch.zeros(2, 5, 5).double()
+    forms, masses = torch.zeros(9, 5, 5).double(), torch.zeros(9).double()
+    linear = torch.zeros(()).double()
+    constant = (weights * expansion.gradient_defect).norm()
+    rest = along = size @ expansion.gradient_defect[0]
+    each = expansion.gradient_defect
+    for layer, forward, backward in zip(
+        expansion.layers, enclosure.forward, enclosure.backward, strict=True
+    ):
+        pieces = (
+            (layer.jacobian, layer.jacobian_error, layer.jacobian_norm),
+            (layer.hessian, layer.hessian_error, layer.hessian_norm),
+        )
+        norms = tuple((weights.T * m).norm(dim=0) + 2 * error for m, error, _ in pieces)
+        through = tuple(
+            (DIRECTIONS @ m).abs() + SLACK * (size @ m.abs()) + length * error
+            for m, error, _ in pieces
+        )
+        terms = _terms(layer, forward, backward, norms, 0.2)
+        several = _terms(layer, forward, backward, through, 0.2)
+        constant, rest = constant + terms.constant[0], rest + several.constant
+        for i, (m, _, lengths) in enumerate(pieces):
+            top = 0.2 * lengths
+            if m.any():
+                quadratic = quadratic + m @ torch.diag(terms.squares[i][0]) @ m.T
+                cross = cross + m @ torch.diag((terms.firsts[i] / top)[0]) @ m.T
+                linear = linear + (terms.firsts[i] * top).sum()
+            forms = forms + torch.stack([m @ torch.diag(s) @ m.T for s in several.squares[i]])
+            masses = masses + (several.squares[i] * lengths**2).sum(1)
+            rest = rest + (several.firsts[i] * top).sum(1)
+        slope, turn = layer.slope.abs(), (layer.bend * layer.adjoint).abs()
+        by_hessian = forward.value_rest + slope * layer.z_defect
+        by_jacobian = (
+            forward_source(layer, forward, backward)
+            + turn * layer.z_defect
+            + slope * layer.adjoint_defect
+        )
+        for (m, error, _), source in zip(pieces, (by_jacobian, by_hessian), strict=True):
+            products = (DIRECTIONS @ m).abs() + SLACK * (size @ m.abs())
+            along = along + products @ source[0] + length[:, 0] * (source * error).sum()
+            each = each + source @ m.abs().T + (source * error).sum()
+    for found, wanted in (
+        (made.quadratic.matrix, quadratic),
+        (made.cross.matrix, cross),
+        (torch.tensor([made.linear, made.constant]).double(), torch.stack([linear, constant])),
+        (joint[0], forms),
+        (joint[1], masses),
+        (joint[2], rest),
+        (_along(expansion, enclosure, DIRECTIONS), along),
+        (componentwise(expansion, enclosure), each),
+    ):
+        torch.testing.assert_close(found, wanted, rtol=1e-7, atol=1e-100)
+    for found, wanted in ((joint[2], rest), (joint[1], masses)):
+        assert (found >= wanted * (1 + SLACK / 2)).all()
+
+
+def test_margins_of_products_along_directions_do_not_cancel() -> None:
+    """Where a . M is zero, what rounding may leave of it is a share of |a| . |M|."""
+    _, _, expansion = expanded(2.0, ("tanh",), (5, 1, 1, 1))
+    layer = expansion.layers[0]
+    zero = torch.zeros_like(layer.z)
+    exact = replace(layer, jacobian_error=zero, hessian_error=zero)
+    bare = replace(expansion, layers=(exact,), gradient_defect=0 * expansion.gradient_defect)
+    enclosure = enclose(expansion, 0.2, composites(expansion))
+    column = layer.jacobian[:, 0]
+    direction = -column.abs() * torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0]).double()
+    direction[4] = -(direction @ column) / column[4]
+    assert abs(direction @ column) < 1e-15
+    (*_, (matrix, _, source)) = sources(bare, enclosure)
+    assert torch.equal(matrix, layer.jacobian)
+    least = SLACK * (direction.abs() @ column.abs()) * source[0, 0]
+    assert _along(bare, enclosure, direction.unsqueeze(0)).item() >= 0.99 * least
