@@ -9,7 +9,7 @@ import torch
 import attribound as ab
 import cases
 from attribound.attacks import PGD, AttributionAscent, RandomPerturbation
-from attribound.bounding.validation import ROUNDINGS
+from attribound.bounding.validation import ROUNDINGS, evaluation_errors
 
 BALL = ab.L2Ball(0.1)
 
@@ -117,6 +117,23 @@ def test_figures_are_those_of_a_table(case) -> None:
     assert not beyond.exceeded.any()
     assert not beyond.exceeded_adjusted.any()
     assert beyond.within_error.all()
+
+
+def test_within_error_is_said_of_examples_of_which_one_trial_is_and_none_is_beyond(case) -> None:
+    """Three examples: one trial within it, none, one within and one beyond."""
+    attribution, x, bound = case
+    found = AttributionAscent(steps=1)(attribution, x, BALL)
+    one = replace(bound, euclidean=torch.ones_like(bound.euclidean))
+    hair = evaluation_errors(bound.attribution_norm, one.euclidean)[0] / 2
+    within, below, beyond = 1 + hair, 0.5 + 0 * hair, 2 + 0 * hair
+    trials = [
+        replace(found, deviation=torch.stack(own).diagonal())
+        for own in ((within, below, within), (below, below, beyond))
+    ]
+    figures = ab.validate(one, *trials)
+    assert figures.summary["within_error"] == pytest.approx(1 / 3)
+    assert figures.within_error.sum() == 2
+    assert figures.summary["exceeded"] == pytest.approx(1 / 3)
 
 
 def test_flipped_labels_and_undefined_angles_are_counted() -> None:
