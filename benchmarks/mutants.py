@@ -428,13 +428,20 @@ def _run_room(room: str, limit: int, options: argparse.Namespace) -> None:
 
 @dataclass(frozen=True)
 class Share:
-    """Of one room, or of all: how many mutants there are, and what became of those tried."""
+    """Of one room, or of all: how many mutants there are, and what became of those tried.
+
+    ``fresh`` are those whose first outcome was kept, ``unseen`` of these survived it, and for
+    ``excused`` of these there is a reason.
+    """
 
     room: str
     known: int
     tried: int
     survived: int
     explained: int
+    fresh: int
+    unseen: int
+    excused: int
 
     @property
     def killed(self) -> int:
@@ -444,33 +451,56 @@ class Share:
     @property
     def percent(self) -> str:
         """Killed of those without a reason to survive, with Wilson's 95 % interval."""
-        from attribound.auditing.summary_records import wilson  # noqa: PLC0415 - after all forks
+        return _percent(self.killed, self.tried - self.explained)
 
-        n = self.tried - self.explained
-        low, high = wilson(self.killed, n) if n else (0.0, 1.0)
-        return f"{self.killed / max(1, n):.1%} ({low:.0%} to {high:.0%})"
+    @property
+    def first(self) -> str:
+        """The same of the fresh, when they were tried first: before any law was written for them.
+
+        That is what to expect of those that nobody has tried.
+        """
+        n = self.fresh - self.excused
+        return f"{_percent(self.fresh - self.unseen, n)} of {n}" if n else "not kept"
+
+
+def _percent(killed: int, n: int) -> str:
+    from attribound.auditing.summary_records import wilson  # noqa: PLC0415 - after all forks
+
+    low, high = wilson(killed, n) if n else (0.0, 1.0)
+    return f"{killed / max(1, n):.1%} ({low:.0%} to {high:.0%})"
 
 
 def shares() -> list[Share]:
     """Of each room that was tried, and of all of them."""
-    rows = [*stored().values()]
+    rows = _current()
     found = []
     for room in ROOMS:
         own = [row for row in rows if row["room"] == room]
         left = [row for row in own if row["outcome"] == SURVIVED]
-        explained = sum(reason_of(row) != "" for row in left)
+        fresh = [row for row in own if row[_FIRST]]
+        unseen = [row for row in fresh if row[_FIRST] == SURVIVED]
+        explained, excused = (
+            sum(reason_of(row) != "" for row in some)
+            for some in (left, [row for row in unseen if row["outcome"] == SURVIVED])
+        )
+        counts = len(own), len(left), explained, len(fresh), len(unseen), excused
         if own:
-            found.append(Share(room, len(mutants(room)), len(own), len(left), explained))
+            found.append(Share(room, len(mutants(room)), *counts))
     sums = (sum(getattr(each, name) for each in found) for name in _COUNTS)
     return [*found, Share("all", *sums)]
 
 
-_COUNTS = ("known", "tried", "survived", "explained")
+_COUNTS = ("known", "tried", "survived", "explained", "fresh", "unseen", "excused")
+
+
+def _current() -> list[dict[str, Any]]:
+    """The rows of mutants that there still are: code may have changed since."""
+    return [row for row in stored().values() if row["key"] in _by_key(row["room"])]
 
 
 def survivors() -> list[tuple[str, str]]:
     """Each mutant that no test kills, and why: empty where that is not known."""
-    left = [row for row in stored().values() if row["outcome"] == SURVIVED]
+    left = [row for row in _current() if row["outcome"] == SURVIVED]
     left.sort(key=lambda row: (row["module"], row["line"]))
     return [
         (
@@ -484,10 +514,10 @@ def survivors() -> list[tuple[str, str]]:
 def table() -> str:
     """Of each room how many were tried and killed; then the survivors, with the reason."""
     heads = ("room", "mutants", "tried", "killed", "with a reason", "killed of the rest")
-    lines = ["{:16} {:>8} {:>6} {:>7} {:>14}  {}".format(*heads)]
+    lines = ["{:16} {:>8} {:>6} {:>7} {:>14}  {:20}  at first sight".format(*heads)]
     for each in shares():
         counts = f"{each.known:8} {each.tried:6} {each.killed:7} {each.explained:14}"
-        lines.append(f"{each.room:16} {counts}  {each.percent}")
+        lines.append(f"{each.room:16} {counts}  {each.percent:20}  {each.first}")
     lines += ["", "Survivors:"]
     for what, why in survivors():
         lines += [f"- {what}", f"  {why or 'not killed'}"]
@@ -497,11 +527,11 @@ def table() -> str:
 def markdown() -> str:
     """The same table for the docs, and how many survivors have which reason."""
     lines = [
-        "| room | mutants | tried | killed | survive for a reason | killed of the rest |",
-        "|---|---:|---:|---:|---:|---|",
+        "| room | mutants | tried | killed | survive for a reason | killed of the rest | first |",
+        "|---|---:|---:|---:|---:|---|---|",
     ]
     for each in shares():
-        counts = (each.known, each.tried, each.killed, each.explained, each.percent)
+        counts = (each.known, each.tried, each.killed, each.explained, each.percent, each.first)
         lines.append(f"| {each.room} | {' | '.join(map(str, counts))} |")
     reasons: dict[str, int] = {}
     for _, why in survivors():
@@ -583,6 +613,9 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("bounding.cosine", "cosine_and_degrees", "sine < 1", "sine <= 1"): _WIDER,
     ("calibrated.provenance", "refuse_settings_per_example", "1", "2"): (
         "Settings differ from example to example or not, however many are asked for."
+    ),
+    ("attacks.judging", "judge_all", "classifier is not None and prediction is not None", ""): (
+        "One is there where the other is."
     ),
     ("calibrated.provenance", "refuse_settings_per_example", "0", "1"): (
         "Settings differ from example to example or not, whichever is asked for."

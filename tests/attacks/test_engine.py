@@ -386,6 +386,22 @@ class Same(Tied):
         return Evaluation(torch.ones_like(found.score), found.slope, found.measure)
 
 
+def test_where_the_last_step_led_counts_if_the_best_is_kept() -> None:
+    """It is looked at once more, without a slope; of the last nobody asks how good it is."""
+    model, x = cases.tabular()
+    ball = ab.L2Ball(2.0)
+    problem = Problem(ab.Saliency(model), x, model(x).argmax(1), x)
+    (start,) = At(0.01).begin(problem, ball, 0).deltas
+    slope = Distance().evaluate(problem, x + start, slope=True).slope
+    moved = Ascend(0.1).move(ball, Here(x, start, slope), 1)
+    for keep, looks in (("best", 1), ("best_label_kept", 1), ("last", 0)):
+        objective = Counted()
+        search = Search(objective, Ascend(0.1), (At(0.01),), keep, 1)
+        found = search.run(problem, ball, 0, progress=False).delta
+        assert objective.seen == {True: len(x), False: looks * len(x)}
+        torch.testing.assert_close(found, moved)
+
+
 def test_who_needs_the_jacobian_says_so() -> None:
     """An objective that climbs maps, or a start at the optimum of the linearised map."""
     for objective, starts, needed in (
