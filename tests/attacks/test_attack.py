@@ -60,6 +60,16 @@ def test_of_trials_that_move_it_equally_far_the_first_is_kept() -> None:
         assert torch.equal(furthest([found, other]).delta, kept * found.delta)
 
 
+@pytest.mark.parametrize("missing", ["label_kept", "attacked_map"])
+def test_what_one_trial_does_not_know_is_not_known_of_the_furthest(missing) -> None:
+    model, x = cases.tabular()
+    found = RandomPerturbation()(ab.Saliency(model), x, BALL)
+    blind = replace(found, **{missing: None})
+    for trials in ([found, blind], [blind, found], [blind, blind]):
+        assert getattr(furthest(trials), missing) is None
+    assert getattr(furthest([found, found]), missing) is not None
+
+
 def test_repeats_of_a_random_start_differ() -> None:
     model, x = cases.tabular()
     trials = PGD(steps=2).repeat(3)(ab.Saliency(model), x, BALL).trials
@@ -184,3 +194,10 @@ def test_angles_of_zero_attributions_are_180() -> None:
     found = judge(attribution, torch.ones(1, 2), torch.ones(1, 2), 0)
     assert (found.cosine.item(), found.degrees.item()) == (2, 180)
     assert found.label_kept is found.misclassified is None
+
+
+@pytest.mark.parametrize("delta", [torch.zeros(5, 6), torch.zeros(1, 7), 0.1, None])
+def test_perturbations_of_another_shape_are_not_judged(delta) -> None:
+    model, x = cases.tabular()
+    with pytest.raises(ab.InputError, match=r"delta: expected perturbations of shape \(5, 7\)"):
+        judge(ab.Saliency(model), x, delta)

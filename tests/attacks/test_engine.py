@@ -28,7 +28,7 @@ from attribound.attacks import (
 from attribound.attacks.engine import Search
 from attribound.attacks.objectives import Evaluation, Objective, Problem
 from attribound.attacks.remembered import climbs_kept
-from attribound.attacks.steps import Beginning, Here, Start, StepRule
+from attribound.attacks.steps import Beginning, Here, LinearOptimum, Start, StepRule
 
 ATTACKS = [
     PGD(steps=3),
@@ -304,6 +304,142 @@ def test_climbs_at_rest_go_no_further_and_find_what_they_found() -> None:
         for n in (9, 30)
     ]
     assert gradual[1] > 3 * gradual[0]  # small steps may pause and go on
+
+
+@dataclass(frozen=True)
+class Stay(StepRule):
+    """Nowhere."""
+
+    comes_to_rest = True
+
+    def move(self, ball, here: Here, steps: int) -> Tensor:
+        return here.delta
+
+
+@pytest.mark.parametrize("place", [0.0, 0.3])
+def test_a_climb_that_does_not_move_is_at_rest_also_at_the_clean_input(place) -> None:
+    model, x = cases.tabular()
+    problem = Problem(ab.Saliency(model), x, model(x).argmax(1), x)
+    for steps in (1, 9):
+        objective = Counted()
+        search = Search(objective, Stay(), (At(place),), "best", steps)
+        search.run(problem, ab.L2Ball(2.0), 0, progress=False)
+        assert objective.seen[True] == len(x)
+
+
+@dataclass(frozen=True)
+class Shrink(StepRule):
+    """Towards the clean input, by a share of the way."""
+
+    share: float
+    comes_to_rest = True
+
+    def move(self, ball, here: Here, steps: int) -> Tensor:
+        return (1 - self.share) * here.delta
+
+
+@pytest.mark.parametrize("place", [1e-6, 1.0, 1e6])
+def test_rest_is_a_share_of_the_way_whatever_the_units(place) -> None:
+    """Half of it is none, a thousandth is."""
+    model, x = cases.tabular()
+    problem = Problem(ab.Saliency(model), x, model(x).argmax(1), x)
+    for share, turns in ((0.5, 6), (1.1e-3, 6), (0.9e-3, 1)):
+        objective = Counted()
+        search = Search(objective, Shrink(share), (At(place),), "best", 6)
+        search.run(problem, ab.L2Ball(2e6), 0, progress=False)
+        assert objective.seen[True] == turns * len(x)
+
+
+@dataclass(frozen=True)
+class Interrupting(Start):
+    """Stopped before there is anything."""
+
+    def begin(self, problem: Problem, ball, seed: int) -> Beginning:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_before_the_first_step_has_cost_nothing() -> None:
+    model, x = cases.tabular()
+    problem = Problem(ab.Saliency(model), x, model(x).argmax(1), x)
+    search = Search(Distance(), Ascend(), (Interrupting(),), "best", 3)
+    found = search.run_all(problem, ab.L2Ball(1), [0, 1], progress=False)
+    assert [(each.evaluations, each.interrupted) for each in found] == [(0, True)] * 2
+    assert all(each.delta.abs().max() == 0 for each in found)
+
+
+def test_of_what_is_as_good_in_everything_the_first_is_kept() -> None:
+    """Of turns and of starts: neither measure nor score tells them apart."""
+    model, x = cases.tabular()
+    problem = Problem(ab.Saliency(model), x, model(x).argmax(1), x)
+    for starts, first in (((At(0.2),), 0.2), ((At(-0.3), At(0.2)), -0.3)):
+        search = Search(Same(), Away(), starts, "best", 3)
+        found = search.run(problem, ab.L2Ball(2.0), 0, progress=False).delta
+        torch.testing.assert_close(found[:, 1], torch.full_like(x[:, 1], first))
+
+
+@dataclass(frozen=True)
+class Same(Tied):
+    """As good everywhere by measure and score."""
+
+    def evaluate(self, problem: Problem, points: Tensor, *, slope: bool) -> Evaluation:
+        found = super().evaluate(problem, points, slope=slope)
+        return Evaluation(torch.ones_like(found.score), found.slope, found.measure)
+
+
+def test_where_the_last_step_led_counts_if_the_best_is_kept() -> None:
+    """It is looked at once more, without a slope; of the last nobody asks how good it is."""
+    model, x = cases.tabular()
+    ball = ab.L2Ball(2.0)
+    problem = Problem(ab.Saliency(model), x, model(x).argmax(1), x)
+    (start,) = At(0.01).begin(problem, ball, 0).deltas
+    slope = Distance().evaluate(problem, x + start, slope=True).slope
+    moved = Ascend(0.1).move(ball, Here(x, start, slope), 1)
+    for keep, looks in (("best", 1), ("best_label_kept", 1), ("last", 0)):
+        objective = Counted()
+        search = Search(objective, Ascend(0.1), (At(0.01),), keep, 1)
+        found = search.run(problem, ball, 0, progress=False).delta
+        assert objective.seen == {True: len(x), False: looks * len(x)}
+        torch.testing.assert_close(found, moved)
+
+
+def test_who_needs_the_jacobian_says_so() -> None:
+    """An objective that climbs maps, or a start at the optimum of the linearised map."""
+    for objective, starts, needed in (
+        (Distance(), (AtInput(),), True),
+        (Tied(), (AtInput(), LinearOptimum()), True),
+        (Distance(), (LinearOptimum(),), True),
+        (Tied(), (AtInput(), Nearby()), False),
+    ):
+        assert Search(objective, Ascend(), starts, "best", 1).needs_jacobian is needed
+
+
+@dataclass(frozen=True)
+class Fixed(At):
+    """One point, whatever the seed."""
+
+    random = False
+
+
+def test_of_several_starts_each_is_remembered_in_its_own_place() -> None:
+    model, x = cases.tabular()
+    problem = Problem(ab.Saliency(model), x, model(x).argmax(1), x)
+    ball = ab.L2Ball(1.0)
+    # The second search begins with what was the second start of the first.
+    orders = (Fixed(0.3), Fixed(-0.8)), (Fixed(-0.8), Fixed(0.3)), (Nearby(), Fixed(0.3))
+
+    def run(starts) -> tuple[Tensor, int]:
+        objective = Counted()
+        search = Search(objective, Shrink(0.3), starts, "best", 4)
+        found = search.run(problem, ball, 0, progress=False)
+        return found.delta, sum(objective.seen.values())
+
+    alone = [run(starts) for starts in orders]
+    with climbs_kept():
+        together = [run(starts) for starts in orders]
+    for (delta, _), (again, _) in zip(alone, together, strict=True):
+        torch.testing.assert_close(again, delta, rtol=0, atol=0)
+    spent = [new / whole for (_, whole), (_, new) in zip(alone, together, strict=True)]
+    assert spent == [1, 0, 0.5]
 
 
 @dataclass(frozen=True)

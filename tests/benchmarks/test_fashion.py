@@ -238,6 +238,34 @@ def test_the_table_goes_on_where_it_was(tmp_path, monkeypatch) -> None:
     assert "80.0%" in mutants.table()
     assert "the same" in mutants.table()
     assert "| store | 47 | 6 | 4 | 1 | 80.0%" in mutants.markdown()
+    assert mutants.shares()[0].first == mutants.shares()[0].percent + " of 5"
+
+
+def test_the_first_outcome_is_kept_and_mutants_that_are_gone_do_not_count(
+    tmp_path, monkeypatch
+) -> None:
+    """A law that is written for a survivor kills it the next time: that is another share."""
+    monkeypatch.setattr(mutants, "RESULTS", tmp_path / "mutants.parquet")
+    outcome = mutants.SURVIVED
+
+    def run(room: str, wanted: list[Mutant], tell) -> None:
+        for mutant in wanted:
+            tell(mutant, outcome, 1.0, "a test")
+
+    monkeypatch.setattr(mutants, "run", run)
+    monkeypatch.setattr("sys.argv", ["mutants.py", "--set", "store=4"])
+    mutants.main()
+    outcome = mutants.KILLED
+    monkeypatch.setattr("sys.argv", ["mutants.py", "--set", "store=4", "--again"])
+    mutants.main()
+    (store, _) = mutants.shares()
+    assert (store.killed, store.survived, store.unseen) == (4, 0, 4)
+    assert store.first.startswith("0.0%")
+    rows = mutants.stored()
+    gone, older = [*rows.values()][:2]
+    del rows[gone["key"]]
+    mutants.store(rows | {"gone": {**gone, "key": "gone"}, older["key"]: {**older, "first": ""}})
+    assert (mutants.shares()[0].tried, mutants.shares()[0].fresh) == (3, 2)
 
 
 def test_functions_get_their_changed_code_and_lines_are_those_of_the_statement() -> None:

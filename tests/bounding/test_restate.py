@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -8,7 +10,8 @@ import cases
 from attribound.bounding.calibrated import CALIBRATED
 from attribound.bounding.certified import CERTIFIED
 from attribound.bounding.mean_value import MEAN_VALUE
-from attribound.bounding.restate import Reservations, restate
+from attribound.bounding.restate import Reservations, counted, restate
+from attribound.results import Status
 
 SOURCE = ("a", "b")
 
@@ -92,3 +95,15 @@ def test_the_mean_value_bound_keeps_what_the_first_order_bound_saw() -> None:
     first, searched = both["first_order"], both["mean_value"]
     expected = torch.maximum(searched.euclidean, first.adjusted)
     torch.testing.assert_close(searched.adjusted, expected, rtol=0, atol=0)
+
+
+def test_steps_that_are_missing_are_said_beside_everything_else(first) -> None:
+    """And no longer where they are there."""
+    other = Status.ITERATION_LIMIT | Status.KINKED
+    told = replace(first, status=(other, other | Status.INCOMPLETE))
+    assert counted(told, None) is told
+    steps = torch.tensor([128, 0])
+    said = counted(told, steps)
+    assert said.status == (other | Status.INCOMPLETE, other)
+    assert said.steps_needed is steps
+    assert told.steps_needed is None

@@ -9,7 +9,7 @@ import torch
 import attribound as ab
 import cases
 from attribound.attacks import PGD, AttributionAscent, RandomPerturbation
-from attribound.bounding.validation import ROUNDINGS
+from attribound.bounding.validation import ROUNDINGS, evaluation_errors
 
 BALL = ab.L2Ball(0.1)
 
@@ -119,6 +119,36 @@ def test_figures_are_those_of_a_table(case) -> None:
     assert beyond.within_error.all()
 
 
+def test_within_error_is_said_of_examples_of_which_one_trial_is_and_none_is_beyond(case) -> None:
+    """Three examples: one trial within it, none, one within and one beyond."""
+    attribution, x, bound = case
+    found = AttributionAscent(steps=1)(attribution, x, BALL)
+    one = replace(bound, euclidean=torch.ones_like(bound.euclidean))
+    hair = evaluation_errors(bound.attribution_norm, one.euclidean)[0] / 2
+    within, below, beyond = 1 + hair, 0.5 + 0 * hair, 2 + 0 * hair
+    trials = [
+        replace(found, deviation=torch.stack(own).diagonal())
+        for own in ((within, below, within), (below, below, beyond))
+    ]
+    figures = ab.validate(one, *trials)
+    assert figures.summary["within_error"] == pytest.approx(1 / 3)
+    assert figures.within_error.sum() == 2
+    assert figures.summary["exceeded"] == pytest.approx(1 / 3)
+
+
+def test_what_is_at_the_bound_is_not_beyond_it(case) -> None:
+    """Neither a deviation nor, but for its error, an angle; a unit more in the last place is."""
+    attribution, x, bound = case
+    found = AttributionAscent(steps=1)(attribution, x, BALL)
+    error = evaluation_errors(bound.attribution_norm, found.deviation)[1]
+    at = replace(bound, euclidean=found.deviation, degrees=found.degrees - error)
+    assert not ab.validate(at, found).within_error.any()
+    assert not ab.validate(at, found).exceeded_degrees.any()
+    below = replace(at, euclidean=at.euclidean * (1 - 1e-15), degrees=at.degrees * (1 - 1e-15))
+    assert ab.validate(below, found).within_error.all()
+    assert ab.validate(below, found).exceeded_degrees.all()
+
+
 def test_flipped_labels_and_undefined_angles_are_counted() -> None:
     model, x = cases.tabular()
     attribution, ball = ab.Saliency(model), ab.L2Ball(3.0)
@@ -139,6 +169,10 @@ def test_refuses_what_does_not_belong_together(case) -> None:
         ab.validate(bound, AttributionAscent()(attribution, x[:1], BALL))
     with pytest.raises(ab.InputError, match=r"perturbations in L2Ball\(epsilon=0\.1\), got 3 of"):
         ab.validate(bound, AttributionAscent()(attribution, x, ab.L2Ball(0.2)))
+    found = AttributionAscent()(attribution, x, BALL)
+    far = replace(found, delta=found.delta * torch.tensor([[1.0], [2.0], [1.0]]).double())
+    with pytest.raises(ab.InputError, match="got 1 of 3 outside"):
+        ab.validate(bound, far)
 
 
 def test_attacks_on_another_target_are_refused(case) -> None:
@@ -147,6 +181,9 @@ def test_attacks_on_another_target_are_refused(case) -> None:
     other = replace(found, target=bound.target + 1)
     with pytest.raises(ab.InputError, match=r"class that was bounded, got another target in exam"):
         ab.validate(bound, other)
+    one = replace(found, target=bound.target + torch.tensor([0, 1, 0]))
+    with pytest.raises(ab.InputError, match=r"got another target in examples \[1\]"):
+        ab.validate(bound, one)
 
 
 @pytest.mark.parametrize(

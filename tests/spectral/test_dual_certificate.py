@@ -105,3 +105,12 @@ def test_weights_are_positive_and_those_of_zero_are_ones() -> None:
     rows = torch.tensor([[0.0, 0.0, 0.0], [0.0, 1e-30, 1.0]])
     assert weights(rows, math.inf)[0].tolist() == [1, 1, 1]
     assert (weights(rows, 3.0) > 0).all()
+
+
+@pytest.mark.parametrize("p", ORDERS)
+@pytest.mark.parametrize("factor", [2.0**-900, 2.0**900])
+def test_weights_are_shares_whatever_the_size_of_the_rows(p, factor) -> None:
+    """Of rows whose powers and sums would leave the range of numbers, too."""
+    rows = random_weights(3)
+    torch.testing.assert_close(weights(factor * rows, p), weights(rows, p), rtol=1e-12, atol=0)
+    assert (weights(rows, p) < 1.02).all()

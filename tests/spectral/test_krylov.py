@@ -131,6 +131,18 @@ def test_the_dual_holds_for_every_factor_and_not_without_its_shift() -> None:
     assert below > 10
 
 
+@pytest.mark.parametrize("entries", [[1.0, 2.0**20, 3.0], [2.0**20] * 3])
+@pytest.mark.parametrize("other", [0.0, 2.0**21])
+def test_the_shift_leaves_room_for_the_rounding_of_eigenvalues(entries, other) -> None:
+    """Their error is a share of the matrix whose they are, its length from above."""
+    y, gram = torch.tensor(entries).double(), other * torch.eye(3).double() / 2
+    found = shifted_dual(gram, torch.diag(y)).item()
+    excess = max(other / 2 - y.min().item(), 0.0)
+    unit = 3 * torch.finfo(torch.float64).eps
+    room = 3 * unit * (other / 2 * math.sqrt(3) + y.max().item())
+    assert found - (y.sum().item() + 3 * excess) == pytest.approx(room, rel=0.2)
+
+
 @pytest.mark.parametrize(
     ("theta", "product", "tau"),
     [([3.0], 2.0, 0.1), ([3.0, 1.0], 0.5, 1e-3), ([2.0, -1.0, 0.5], 4.0, 1e-6)],

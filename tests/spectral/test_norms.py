@@ -71,6 +71,7 @@ def test_images_keep_their_shape() -> None:
         (LOW[:2], HIGH, "low: expected finite numbers of shape"),
         (LOW, HIGH[:, :3], "high: expected finite numbers of shape"),
         (LOW, HIGH / 0, "high: expected finite numbers .* finite: False"),
+        (LOW, HIGH / (HIGH[1, 2] != HIGH), "high: expected finite numbers .* finite: False"),
         (HIGH, LOW, "box: expected low at most high, got low above high by up to"),
     ],
 )
@@ -174,6 +175,16 @@ def test_exact_when_the_rank_is_small() -> None:
     seen = generalised_power(DenseOperator(thin), math.inf, gaussians(6, 40, 0, 0), 2)
     surrogate = nystroem(seen.factors, seen.images)
     torch.testing.assert_close(surrogate.half.mT @ surrogate.half, thin.mT @ thin)
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1e9])
+def test_the_surrogate_of_a_multiple_is_a_multiple(factor) -> None:
+    """What counts as rounding is a share of the largest, whatever its size."""
+    seen = relaxed()
+    once = nystroem(seen.factors, seen.images).half
+    torch.testing.assert_close(
+        nystroem(seen.factors, factor * seen.images).half, factor**0.5 * once
+    )
 
 
 def test_zero_stays_zero() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import pytest
@@ -10,6 +11,7 @@ import attribound as ab
 import cases
 import laws
 from attribound.operators import DenseOperator, LinearOperator
+from attribound.results import Status
 from attribound.spectral import NormSolver
 
 TIGHT = ab.SpectralSolver(tolerance=1e-9)
@@ -177,3 +179,59 @@ def test_upper_values_leave_room_for_the_rounding_of_products(solve, dtype: torc
         assert found.value.upper.dtype == dtype
         assert ((room > 32) & (room < 200)).all()
         assert (found.value.lower <= found.value.upper).all()
+
+
+SOLVERS = {
+    "upper": ab.SpectralSolver(),
+    "ritz": ab.SpectralSolver(stop="ritz"),
+    "dense": NormSolver(),
+    "free": NormSolver(dense_below=0),
+}
+
+
+@pytest.mark.parametrize("factor", [-(2.0**-20), 2.0**20])
+@pytest.mark.parametrize("kind", [DenseOperator, Symmetric])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_the_answer_for_a_multiple_is_the_multiple_of_the_answer(name, kind, factor) -> None:
+    """Bracket, residual, products and status: nothing here knows how large a derivative is."""
+    turn = cases.rotation(14)
+    values = torch.stack([torch.linspace(-1, 0.9, 14) ** k for k in (1, 3)]).double()
+    matrix = turn * values.unsqueeze(1) @ turn.T
+    one, other = (SOLVERS[name](kind(c * matrix)) for c in (1.0, factor))
+    for mine, its in (
+        (one.value.lower, other.value.lower),
+        (one.value.upper, other.value.upper),
+        (getattr(one, "residual", 0 * matrix), getattr(other, "residual", 0 * matrix)),
+    ):
+        torch.testing.assert_close(its, abs(factor) * mine, rtol=1e-9, atol=1e-12 * abs(factor))
+    assert one.products.tolist() == other.products.tolist()
+    assert one.status == other.status
+    if name in ("upper", "ritz"):
+        forward = torch.einsum("bij,bj->bi", factor * matrix, other.right)
+        gap = forward - other.value.lower.unsqueeze(1) * other.left
+        assert (gap.norm(dim=1) <= other.residual + 1e-12 * abs(factor)).all()
+
+
+@pytest.mark.parametrize("points", [1, 40, 100])
+def test_matrices_are_built_from_few_evaluations_at_a_time(points) -> None:
+    """64 at most, or one product if that takes more."""
+
+    class Dear(cases.Counting):
+        pass
+
+    Dear.points = points
+    for matrix in (cases.random_operator(70, seed=0), cases.random_operator(3, seed=0)):
+        operator = Dear(matrix)
+        NormSolver()(operator)
+        assert max(operator.rows) == min(len(matrix[0]), max(1, 64 // points))
+
+
+@pytest.mark.parametrize("p", [3.0, math.inf])
+def test_matrices_are_converged_where_the_relaxation_is_closed(p) -> None:
+    """It is never closed to the last digit; a norm of zero is."""
+    operator = DenseOperator(cases.random_operator(8, seed=1, batch=2, decay=0.4))
+    for tolerance, expected in ((0.05, Status.CONVERGED), (1e-15, Status.ITERATION_LIMIT)):
+        found = NormSolver(solver=ab.SpectralSolver(tolerance=tolerance))(operator, p)
+        assert found.status == (expected,) * 2
+    zero = NormSolver()(DenseOperator(torch.zeros(2, 3, 3)), p)
+    assert zero.status == (Status.CONVERGED,) * 2

@@ -150,6 +150,7 @@ def test_the_bound_speaks_of_the_network() -> None:
     assert not torch.allclose(base.attribution_norm, found.attribution_norm)
     torch.testing.assert_close(found.euclidean, calibration().factor * base.euclidean)
     torch.testing.assert_close(found.euclidean, calibration().apply(copy, base, BALL, x))
+    assert all(ab.Status.ZERO_ATTRIBUTION not in status for status in found.status)
     about_copy = ab.bound(copy, x, BALL, method=calibration("copy"))
     assert about_copy.subject == base.subject != YOURS
     torch.testing.assert_close(about_copy.attribution_norm, base.attribution_norm)
@@ -165,6 +166,16 @@ def test_scores_that_do_not_add_up_are_those_of_the_network() -> None:
     assert found.steps_needed is not None
     assert found.steps_needed.tolist() == expected.tolist()
     assert any(expected.tolist())
+
+
+def test_where_the_map_of_the_network_is_zero_it_is_said() -> None:
+    """Of one example in two: inputs times gradients at zero."""
+    net, x = digits()
+    times = ab.InputXGradient(ab.smooth(net, BETA))
+    found = calibrate(times, x[:9], BALL, method=settings(attack=RandomPerturbation()))
+    some = torch.stack([0 * x[9], x[9]])
+    bound = ab.bound(times, some, BALL, method=found)
+    assert [Status.ZERO_ATTRIBUTION in status for status in bound.status] == [True, False]
 
 
 class TestAnotherNetwork:

@@ -282,4 +282,10 @@ def test_the_table_says_what_it_belongs_to() -> None:
         "first_order",
     ):
         assert text in shown
-    assert "all" in repr(ONE)
+    rows = [line.replace("│", " ").split() for line in repr(ONE).splitlines()]
+    assert ["all", "20", "19", "1.9", "1.05", "2"] in rows
+
+
+def test_it_is_ready_with_a_folder_or_with_a_calibration() -> None:
+    made = ab.Calibrated(), ab.Calibrated("folder"), ab.Calibrated(calibration=ONE)
+    assert [method.ready for method in made] == [False, True, True]

@@ -67,7 +67,7 @@ def test_ties_cover_no_less() -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1, 0.3, 0.5, 0.9])
-@pytest.mark.parametrize("count", [1, 9, 10, 19, 99, 100, 199])
+@pytest.mark.parametrize("count", [1, 2, 3, 9, 10, 19, 99, 100, 199])
 def test_the_order_statistic_is_the_one_of_the_definition(count, alpha) -> None:
     """The smallest of the scores with at least (n + 1)(1 - alpha) scores at or below it."""
     scores = np.random.default_rng(count).permutation(count).astype(float)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
+import struct
 from dataclasses import dataclass
 
 import pytest
@@ -14,9 +16,11 @@ from attribound.bounding.calibrated import provenance
 from attribound.bounding.calibrated.provenance import (
     code_of,
     described,
+    first_of_each,
     identify,
     installed_version,
     refuse_settings_per_example,
+    sample_hashes,
 )
 from attribound.values import names
 
@@ -45,6 +49,16 @@ DIFFERENT = [
     ab.GradCAM(MODEL, layer="0"),
     ab.GradCAM(MODEL, layer="1"),
 ]
+
+
+def test_samples_are_known_by_their_numbers_in_float32() -> None:
+    """By names that stay what they are: files of older calibrations have them."""
+    x = torch.tensor([[0.0, 1.0], [0.1, 2.0], [0.0, 1.0]])
+    hashes = sample_hashes(x)
+    assert hashes == sample_hashes(x.double()) == sample_hashes(x.clone().requires_grad_())
+    assert hashes[0] == hashlib.sha256(struct.pack("<2f", 0.0, 1.0)).hexdigest()[:32]
+    assert hashes[0] == hashes[2] != hashes[1]
+    assert first_of_each(hashes) == [0, 1]
 
 
 def told(attribution: ab.Attribution) -> str:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -75,6 +75,8 @@ def test_the_file_is_json_for_people(tmp_path) -> None:
     assert document["base"]["kind"] == "mean_value"
     assert (document["subject"], document["original"]) == ("yours", "sha256:ef")
     assert document["base"]["attack"] is None
+    named = {each.name for each in fields(ab.MeanValue) if each.name != "progress"}
+    assert named <= document["base"].keys(), "defaults, too, which may change one day"
     assert document["groups"][1] == {"class": 3, "samples": 1, "factor": "inf", "scores": [0.5]}
     assert "\n" in text
 
@@ -155,6 +157,8 @@ def without(key):
         (edited("groups", 0, "scores", 0, value=9), "scores of class 0 that are not"),
         (edited("groups", 1, "scores", value=[None]), "None where a number belongs"),
         (edited("groups", 1, "scores", value=[10**400]), "too large"),
+        (edited("groups", 1, "scores", value=["0.5"]), "'0.5' where a number belongs"),
+        (edited("groups", 1, "scores", value=[True]), "True where a number belongs"),
         (edited("groups", 0, "factor", value=0.5), "a factor that is not that of the scores"),
         (edited("groups", 1, "samples", value=7), "a factor that is not that of the scores"),
     ],

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import attribound as ab
 import cases
 from attribound.basics.rounding import gamma
+from attribound.bounding.certified.activation import SmoothActivation
 from attribound.bounding.certified.network import Network
 from attribound.bounding.certified.rectified import Rectified
 from attribound.networks.affine import Dense
@@ -136,6 +137,17 @@ class Rough(Dense):
         return 0.99 * gamma(self.terms) * signs * size
 
 
+class RoughActivation(SmoothActivation):
+    """Evaluated as badly as it says, in the third digit: up and down."""
+
+    def derivative(self, order: int, z: Tensor) -> Tensor:
+        signs = torch.where(torch.arange(z.shape[-1]) % 2 == order % 2, 0.99, -0.99)
+        return super().derivative(order, z) + signs * self.error(order, z)
+
+    def error(self, order: int, z: Tensor) -> Tensor:
+        return 2.0**37 * super().error(order, z)
+
+
 def roughened(network: Network | Rectified) -> Network | Rectified:
     """The same network, of which every product with weights is wrong in the fourth digit."""
     stages = [
@@ -143,6 +155,12 @@ def roughened(network: Network | Rectified) -> Network | Rectified:
         for stage in network.stages
     ]
     return replace(network, stages=tuple(stages))
+
+
+def badly_evaluated(network: Network) -> Network:
+    """The same network with activations that are wrong in the third digit."""
+    fields = (vars(activation) for activation in network.activations)
+    return replace(network, activations=tuple(RoughActivation(**each) for each in fields))
 
 
 def poor_proofs(monkeypatch: pytest.MonkeyPatch, *modules: object) -> None:

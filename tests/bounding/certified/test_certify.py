@@ -14,6 +14,7 @@ from torch import nn
 
 import attribound as ab
 import fashion
+from attribound.basics.rounding import SLACK
 from attribound.bounding.certified import (
     INTERVAL,
     TAYLOR,
@@ -396,3 +397,47 @@ def test_refuses_points_of_a_path_that_would_not_fit_at_once() -> None:
     check_memory(network, x, limit, 2)
     with pytest.raises(ab.MemoryLimitError, match="50960 neurons at 20 points of a path"):
         check_memory(network, x, limit, 20)
+
+
+def test_memory_is_counted_in_dense_derivatives() -> None:
+    """J and U of every layer, five strips of the widest stage, ten matrices as wide as high."""
+    net, x = network_and_input()
+    network = unroll(net, (6,))
+    needed = 8 * 6 * (2 * (7 + 5 + 4) + 5 * 7 + 10 * 6)
+    check_memory(network, x, needed)
+    with pytest.raises(ab.MemoryLimitError, match="certificate"):
+        check_memory(network, x, needed - 1)
+
+
+@pytest.mark.parametrize(("dtype", "share"), [(torch.float32, 1e-3), (torch.float64, 1e-7)])
+def test_another_network_is_one_whose_logits_differ_by_more_than_evaluation(dtype, share) -> None:
+    """Of the largest logit; where all are zero, of a millionth."""
+    net = nn.Linear(2, 2).to(dtype)
+    with torch.no_grad():
+        net.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 0.5]]))
+        net.bias.zero_()
+    classifier = ab.Classifier(net)
+    for size in (8.0, 0.0):
+        x = torch.tensor([[size, 1.0], [-size, 0.0]], dtype=dtype) * (size > 0)
+        logits = net(x).detach().double()
+        allowed = share * (size + 1e-6)
+        for sign in (1, -1):
+            refuse_another(classifier, logits + 0.99 * sign * allowed, x)
+            with pytest.raises(ab.ProbeError, match="logits that differ"):
+                refuse_another(classifier, logits + 1.01 * sign * allowed, x)
+    unlike = torch.tensor([[8.0, math.inf]]).double()
+    with pytest.raises(ab.ProbeError, match="logits that differ"):
+        refuse_another(classifier, unlike, torch.tensor([[8.0, 2.0]], dtype=dtype))
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, math.inf])
+def test_a_bound_that_is_attained_is_raised_above_it(p) -> None:
+    """Of inputs times the gradient of a linear network: by margins for rounding alone."""
+    net = nn.Sequential(nn.Linear(3, 2)).double().eval()
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[3.0, -1.0, 0.5], [0.0, 0.0, 1.0]]))
+    x = torch.rand(1, 3).double()
+    exact = 0.25 * (math.sqrt(10.25) if p == math.inf else 3.0)
+    found = run(ab.InputXGradient(net), x, ab.LpBall(0.25, p), torch.zeros(1, dtype=torch.long))
+    for bound in (found.taylor.item(), found.interval.item()):
+        assert 1 + SLACK <= bound / exact <= 1 + 200 * SLACK

@@ -11,8 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attribound.bounding.certified.activation import SmoothActivation, logistic, logistic_range
-from attribound.bounding.certified.curvature import curvature, running_means
+from attribound.bounding.certified.activation import (
+    EVALUATION,
+    SmoothActivation,
+    logistic,
+    logistic_range,
+)
+from attribound.bounding.certified.curvature import PIECES, curvature, running_means
 
 KINDS = {
     "softplus": (SmoothActivation.softplus(1.0, 20.0), nn.Softplus()),
@@ -170,3 +175,46 @@ def test_the_switch_is_zero_below_the_threshold() -> None:
     z = torch.tensor([3.0000001, 5.0]).double()
     assert ((smooth.derivative(0, z) - z).abs() <= value[1:]).all()
     assert ((1 - smooth.derivative(1, z)).abs() <= slope[1:]).all()
+
+
+def test_the_switch_is_never_below_the_exact_jump() -> None:
+    """Fifty digits, where log(1 + exp(-t)) and exp(-t) agree in thirteen; a hair below it, too."""
+    decimal.getcontext().prec = 50
+    one = decimal.Decimal(1)
+    for beta in (0.25, 1.0, 4.0):
+        activation = SmoothActivation.softplus(beta, 30.0)
+        high = torch.tensor([30.0 / beta * (1 - 1e-15)]).double()
+        e = (-decimal.Decimal(30)).exp()
+        for order, exact in ((0, (one + e).ln() / decimal.Decimal(beta)), (1, e / (one + e))):
+            jump = decimal.Decimal(activation.switch(order, high).item())
+            assert exact <= jump <= exact * decimal.Decimal("1.00000001")
+        below = torch.tensor([30.0 / beta * (1 - 1e-6)]).double()
+        assert activation.switch(0, below) == activation.switch(1, below) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_constants_leave_the_room_for_evaluation_that_was_derived(kind) -> None:
+    """At a point each is a derivative there: what is above it is margin, and no more of that."""
+    activation, _ = KINDS[kind]
+    z = torch.tensor([0.0, 0.7, -1.9, 3.0], dtype=torch.float64) / activation.rate
+    bounds = curvature(activation, z, torch.zeros_like(z))
+    centre = activation.rate * z
+    value, slope, bend = (logistic(activation.order + order, centre).abs() for order in (1, 2, 3))
+    p = torch.sigmoid(centre)
+    first = p * (1 - p)
+    third = (first * (1 - 2 * p), first * (1 - 6 * first), first * (1 - 2 * p) * (1 - 12 * first))
+    steep = (slope, bend, third[activation.order + 2].abs())
+    means = 1 + 8 * PIECES
+    for name, order, derivative, own, share in (
+        ("chord", 1, value, means, 1),
+        ("bow", 2, slope, means, 2),
+        ("turn", 2, slope, means, 1),
+        ("twist", 3, bend, means, 2),
+        ("swing", 1, torch.zeros_like(z), 1 + 4, 1),
+    ):
+        made = share * getattr(bounds, name) / activation.size(order)
+        room = (made - derivative) / EVALUATION
+        # Of the margin of the product, of the sums, and of the edges where it is not extreme.
+        wanted = 64 * derivative + own + steep[order - 1] * centre.abs()
+        assert (room >= wanted - 0.2).all(), name
+        assert (room <= wanted + 0.7).all(), name

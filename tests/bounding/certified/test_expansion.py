@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Iterator
 from dataclasses import fields, replace
 
 import pytest
@@ -11,18 +13,24 @@ from torch import Tensor, nn
 
 import attribound as ab
 import cases
-from attribound.basics.rounding import up
+from attribound.basics.rounding import SLACK, up
+from attribound.bounding.certified import composites as composing
 from attribound.bounding.certified.composites import Composites
-from attribound.bounding.certified.expansion import Expansion, dual_order, expand, row_norms
+from attribound.bounding.certified.curvature import Curvature
+from attribound.bounding.certified.deviation import of_expansions
+from attribound.bounding.certified.expansion import Expansion, Layer, dual_order, expand, row_norms
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.path import paths
-from attribound.bounding.certified.remainder import enclose
+from attribound.bounding.certified.relu.region import regions
+from attribound.bounding.certified.remainder import Backward, Forward, enclose
 from attribound.bounding.certified.taylor import (
+    _terms,
     componentwise,
     remainder,
     remainders_along,
     sources,
 )
+from attribound.bounding.certified.taylor_along import SmoothDirections, _along
 from attribound.operators import dense
 from bounding.certified import reference
 
@@ -173,8 +181,10 @@ def test_composites_tighten_and_never_loosen() -> None:
     assert (sharp.backward[0].remainder <= crude.backward[0].remainder * (1 + 1e-12)).all()
 
 
-def test_composites_are_dense_derivatives() -> None:
-    """dz_2 / da_0 and sums with its absolute values, against autograd."""
+@pytest.mark.parametrize("rows", [256, 2])
+def test_composites_are_dense_derivatives(rows, monkeypatch) -> None:
+    """dz_2 / da_0 and sums with its absolute values, against autograd; a few rows at a time."""
+    monkeypatch.setattr(composing, "_ROWS", rows)
     net, _, expansion = expanded()
     a = net[:2](torch.rand(1, 5).double())  # any point: slopes are taken from the expansion
     first, second = expansion.layers[0], expansion.layers[1]
@@ -333,21 +343,29 @@ def derivatives(network, layers) -> list[tuple[Tensor, Tensor]]:
     return [*reversed(pairs), (hessian, hessian)]
 
 
-def rough(given, seed: int):
+def both(network):
+    return reference.badly_evaluated(reference.roughened(network))
+
+
+def rough(given, seed: int, spoil=reference.roughened):
     """A network, and its expansion on a machine with four digits; the exact J and U of that."""
     sizes, names = given
     net, x, _ = expanded(2.0, names, sizes, seed)
     network = unroll(net, SHAPE)
-    expansion = expand(reference.roughened(network), x, x.abs(), 1, 2.0)
+    expansion = expand(spoil(network), x, x.abs(), 1, 2.0)
     return net, x, expansion, derivatives(network, expansion.layers)
 
 
+@pytest.mark.parametrize("spoil", [reference.roughened, reference.badly_evaluated, both])
 @pytest.mark.parametrize("given", ROUGH)
 @pytest.mark.parametrize("radius", [0.0, 1e-4, 0.1])
-def test_defects_cover_a_machine_with_four_digits(given, radius: float) -> None:
-    """Whatever rounding is, its size is stated: every inequality holds where it is enormous."""
+def test_defects_cover_a_machine_with_four_digits(given, radius: float, spoil) -> None:
+    """Whatever rounding is, its size is stated: every inequality holds where it is enormous.
+
+    Of products with weights, of activations and of both.
+    """
     for seed in (1, 2, 3):
-        net, x, expansion, exact = rough(given, seed)
+        net, x, expansion, exact = rough(given, seed, spoil)
         enclosure = enclose(expansion, radius, composites(expansion))
         zeta = torch.cat([torch.zeros(1, 5).double(), radius * perturbations(1.0, 2.0)[::8]])
         for number, (layer, (jacobian, hessian)) in enumerate(
@@ -402,4 +420,321 @@ def check_remainders(expansion, enclosure, zeta: Tensor, rest: Tensor) -> None:
     forms, masses, rests = remainders_along(expansion, enclosure, along)
     squares = torch.einsum("ni,kij,nj->nk", zeta, forms, zeta)
     assert ((rest @ along.T).abs() <= squares + rests + 1e-12).all()
+    for turned in (along, -along):
+        assert ((rest @ along.T).abs() <= _along(expansion, enclosure, turned) + 1e-12).all()
     assert (torch.linalg.eigvalsh(forms)[:, -1] <= masses + 1e-30).all()
+
+
+def in_other_units(net: nn.Sequential, factor: float, last: float) -> nn.Sequential:
+    """The network of inputs that are counted in units of 1 / factor, and logits times ``last``."""
+    other = copy.deepcopy(net)
+    with torch.no_grad():
+        other[0].weight *= factor
+        other[-1].weight *= last
+        other[-1].bias *= last
+    return other
+
+
+def numbers(expansion: Expansion, radius: float) -> Iterator[tuple[Tensor, int, int]]:
+    """All that is computed of a gradient: with its power of units of the input and of the logit."""
+    layers: dict[str, tuple[int, int]] = dict.fromkeys(("z", "slope", "bend", "z_defect"), (0, 0))
+    layers |= dict.fromkeys(("adjoint", "adjoint_defect"), (0, 1))
+    layers |= dict.fromkeys(("jacobian", "jacobian_norm", "jacobian_error"), (1, 0))
+    layers |= dict.fromkeys(("hessian", "hessian_norm", "hessian_error"), (1, 1))
+    for layer in expansion.layers:
+        for field in fields(layer):
+            yield getattr(layer, field.name), *layers[field.name]
+    for each in (expansion.gradient, expansion.gradient_defect):
+        yield each, 1, 1
+    for each in (expansion.jacobian, expansion.jacobian_norm, expansion.jacobian_error):
+        yield each, 2, 1
+    enclosure = enclose(expansion, radius, composites(expansion))
+    for forward in enclosure.forward:
+        for field in fields(forward):
+            each = getattr(forward, field.name)
+            for part in (each,) if isinstance(each, Tensor) else vars(each).values():
+                yield part, 0, 0
+    for backward in enclosure.backward:
+        yield backward.remainder, 0, 1
+        yield backward.reach, 0, 1
+    yield enclosure.gradient_reach, 1, 1
+    yield componentwise(expansion, enclosure), 1, 1
+    weights = torch.linspace(0.1, 2, 5).double().unsqueeze(0)
+    bound = remainder(expansion, enclosure, weights, 2.0)
+    for form in (bound.quadratic, bound.cross):
+        yield form.matrix, 3, 1
+        yield torch.tensor(form.mass).double(), 3, 1
+    yield torch.tensor([bound.linear, bound.constant]).double(), 1, 1
+    directions = torch.tensor([[1.0, -2.0, 0.0, 0.5, 3.0]]).double()
+    forms, mass, rest = remainders_along(expansion, enclosure, directions)
+    yield from ((forms, 3, 1), (mass, 3, 1), (rest, 1, 1))
+    yield _along(expansion, enclosure, directions), 1, 1
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize("spoil", [lambda network: network, both])
+def test_counted_in_other_units_nothing_else_changes(p: float, spoil) -> None:
+    """Every number has its power of the units of the input, and of those of the logit.
+
+    By powers of two, so that rounding is the same, too. What multiplies where it must divide,
+    or forgets a factor, has another power.
+    """
+    net, x, _ = expanded(p)
+    for factor, last in ((2.0**12, 1.0), (1.0, 2.0**12), (2.0**-9, 2.0**5)):
+        made = []
+        for unit, size, point, radius in (
+            (1.0, 1.0, x, 0.2),
+            (factor, last, x / factor, 0.2 / factor),
+        ):
+            network = spoil(unroll(in_other_units(net, unit, size), SHAPE))
+            expansion = expand(network, point, point.abs(), 1, p)
+            made.append([*numbers(expansion, radius)])
+        for (one, power, logit), (other, *_) in zip(*made, strict=True):
+            wanted = one * factor**power * last**logit
+            torch.testing.assert_close(other, wanted, rtol=1e-11, atol=1e-100)
+
+
+def drawn(count: int, generator: torch.Generator) -> Tensor:
+    return 0.5 + torch.rand(1, count, generator=generator).double()
+
+
+@pytest.mark.parametrize("radius", [0.3, 2.0])
+def test_terms_are_those_of_every_neuron_and_no_more(radius: float) -> None:
+    """Of random constants: never below what a neuron can do, and that where x / X = y / Y."""
+    count, generator = 7, torch.Generator().manual_seed(0)
+    constants = [{f.name: drawn(count, generator) for f in fields(kind)} for kind in KINDS]
+    kinks, ahead, behind, own = constants
+    own["jacobian_norm"][0, :4] = torch.tensor([0.0, 1.0, 1e-31, 1e31])
+    own["hessian_norm"][0, :4] = torch.tensor([1.0, 0.0, 1e31, 1e-31])
+    own["slope"], own["bend"], own["adjoint"] = -own["slope"], -own["bend"], -own["adjoint"]
+    layer, forward = Layer(**own), Forward(**{**ahead, "curvature": Curvature(**kinks)})
+    backward = Backward(**behind)
+    norms = tuple(torch.cat([drawn(count, generator) for _ in range(3)]) for _ in range(2))
+    terms = _terms(layer, forward, backward, norms, radius)
+    through, turned = norms
+    size, slope = layer.adjoint.abs(), layer.slope.abs()
+    r = forward.remainder + radius * layer.jacobian_error
+    rho = backward.remainder + radius * layer.hessian_error
+    for a, b in ((1.0, 1.0), (0.5, 0.5), (0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.3, 1.0)):
+        x, y = a * radius * layer.jacobian_norm, b * radius * layer.hessian_norm
+        z = x + r
+        value = forward.curvature.bow * z**2 + forward.slope_drift * z + forward.value_error
+        change = forward.curvature.twist * z**2 + forward.bend_drift * z + forward.slope_error
+        moved = (forward.curvature.turn * z + forward.slope_error) * (y + rho)
+        defects = layer.z_defect * (slope * turned + (layer.bend * layer.adjoint).abs() * through)
+        defects = defects + layer.adjoint_defect * slope * through
+        exact = (turned * value + through * (size * change + moved) + defects).sum(1)
+        (square_x, square_y), (first_x, first_y) = terms.squares, terms.firsts
+        parts = square_x * x**2 + square_y * y**2 + first_x * x + first_y * y
+        bound = parts.sum(1) + terms.constant
+        assert (bound >= exact).all()
+        if (a, b) == (1.0, 1.0):
+            torch.testing.assert_close(bound, exact, rtol=1e-6, atol=0)
+        elif a == b:  # but for what is as good as zero, which counts as if it were largest
+            assert (bound <= exact * (1 + 1e-6) + 2 * radius**2 * through.sum(1)).all()
+
+
+KINDS = (Curvature, Forward, Backward, Layer)
+
+
+def kinds(net: nn.Module, x: Tensor) -> dict[str, ab.Attribution]:
+    base = 0.5 * x
+    return {
+        "saliency": ab.Saliency(net),
+        "times": ab.InputXGradient(net),
+        "ig": ab.IntegratedGradients(net, 3, base),
+        "gauss": ab.IntegratedGradients(net, 4, -base, quadrature="gauss_legendre"),
+        "unmultiplied": ab.IntegratedGradients(net, 3, base, multiply_by_inputs=False),
+    }
+
+
+def directions_of(net, kind: str, x: Tensor, ball: ab.Ball, spoil, widest: int = 100):
+    (path,) = paths(kinds(net, x)[kind], x)
+    (region,) = regions(ball, x)
+    return SmoothDirections.of(spoil(unroll(net, SHAPE)), path, 1, region, widest)
+
+
+def as_it_is(network):
+    return network
+
+
+DIRECTIONS = torch.cat(
+    [
+        torch.eye(5).double(),
+        torch.randn(4, 5, generator=torch.Generator().manual_seed(9)).double(),
+    ]
+)
+
+
+#: Of a path, the radius, how wide layers may be, and the machine.
+ALONG = [(0.0, 100, both), (1e-5, 0, both), (0.05, 100, both), (0.05, 0, as_it_is)]
+ALONG += [(0.4, 100, as_it_is)]
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize("kind", kinds(nn.Identity(), torch.zeros(1)))
+def test_ends_along_directions_hold_everything_that_moves(kind, p) -> None:
+    """Also on a machine with four digits, at a radius at which that is all there is."""
+    for number, (radius, widest, spoil) in enumerate(ALONG):
+        net, x, _ = expanded(p, *ROUGH[number][::-1], number)
+        found = directions_of(net, kind, x, ab.LpBall(max(radius, 1e-12), p), spoil, widest)
+        zeta = torch.cat([torch.zeros(1, 5).double(), radius * perturbations(1.0, p)[::12]])
+        labels = torch.ones(len(zeta), dtype=torch.long)
+        maps = kinds(net, x.expand(len(zeta), 5))[kind].revalue(x + zeta, labels)
+        moved = maps - maps[:1]
+        for rows in (DIRECTIONS, -DIRECTIONS):
+            low, high = found(rows)
+            assert (moved @ rows.T >= low - 1e-12).all()
+            assert (moved @ rows.T <= high + 1e-12).all()
+        assert (moved.norm(dim=1) <= found.whole + 1e-12).all()
+        mean = sum(
+            weight * cases.gradient(net, point + node * zeta, labels).detach()
+            for node, weight, point in found.path.points()
+        )
+        assert ((mean - mean[:1]).abs() <= found._moved + 1e-12).all()
+        if spoil is as_it_is:
+            torch.testing.assert_close(found.gradient, mean[:1])
+
+
+def test_a_gradient_that_bends_only_is_seen_to_move() -> None:
+    """Of w tanh(v x) at 0, where it is steepest, the slope of the gradient is zero."""
+    net = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Tanh(), nn.Linear(1, 2, bias=False))
+    net = net.double().eval()
+    with torch.no_grad():
+        net[0].weight.fill_(2.0)
+        net[2].weight.fill_(3.0)
+    x = torch.zeros(1, 1).double()
+    for radius in (0.01, 0.3):
+        (path,), (region,) = paths(ab.InputXGradient(net), x), regions(ab.L2Ball(radius), x)
+        found = SmoothDirections.of(unroll(net, (1,)), path, 1, region, 100)
+        exact = 6 * math.tanh(2 * radius) ** 2
+        assert exact <= found._moved.item() <= 1.5 * exact
+
+
+@pytest.mark.parametrize("spoil", [as_it_is, both])
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize("kind", kinds(nn.Identity(), torch.zeros(1)))
+def test_bounds_know_no_units(kind, p, spoil) -> None:
+    """What is multiplied by inputs is the same in all of them, gradients are counted in theirs."""
+    net, x, _ = expanded(p)
+    power = 0 if kind in ("times", "ig", "gauss") else 1
+    for factor, last in ((2.0**12, 1.0), (2.0**-9, 2.0**5)):
+        made = []
+        for unit, size in ((1.0, 1.0), (factor, last)):
+            of, ball = in_other_units(net, unit, size), ab.LpBall(0.125 / unit, p)
+            found = directions_of(of, kind, x / unit, ball, spoil)
+            low, high = found(DIRECTIONS)
+            both_bounds = of_expansions(
+                found.path,
+                [(at.expansion, at.inside, at.still) for at in found.points],
+                (found.radius, p),
+            )
+            made.append((low, high, torch.tensor(both_bounds).double()))
+        for one, other in zip(*made, strict=True):
+            torch.testing.assert_close(other, one * factor**power * last, rtol=1e-9, atol=1e-100)
+
+
+def test_defects_are_the_margin_times_everything_that_was_summed() -> None:
+    """Of a point, four roundings of what it was computed from; of a layer, what came before it."""
+    net, x, _ = expanded()
+    network = unroll(net, SHAPE)
+    spread = 3 * x.abs() + 1
+    expansion = expand(network, x, spread, 1, 2.0)
+    size = 4 * spread + x.abs()
+    for number, layer in enumerate(expansion.layers):
+        weight, bias = net[2 * number].weight.abs(), net[2 * number].bias.abs()
+        stage, after = network.stages[number], network.stages[number + 1]
+        wanted = stage.margin * (size @ weight.T + bias)
+        torch.testing.assert_close(layer.z_defect, wanted.detach(), rtol=1e-8, atol=0)
+        size = net[: 2 * number + 2](x).abs()
+        above = (
+            [one.slope * one.adjoint for one in expansion.layers[number + 1 : number + 2]]
+            + [torch.tensor([[0.0, 1.0]]).double()]
+        )[0]
+        wanted = after.margin * (above.abs() @ net[2 * number + 2].weight.abs())
+        torch.testing.assert_close(layer.adjoint_defect, wanted.detach(), rtol=1e-8, atol=0)
+
+
+@pytest.mark.parametrize("spoil", [as_it_is, both])
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
+def test_remainders_are_the_sums_of_what_neurons_leave(p, spoil) -> None:
+    """Written out, neuron by neuron: of all components, of each, and along directions."""
+    net, x, _ = expanded(p)
+    expansion = expand(spoil(unroll(net, SHAPE)), x, x.abs(), 1, p)
+    enclosure = enclose(expansion, 0.2, composites(expansion))
+    weights = torch.linspace(0.1, 2, 5).double().unsqueeze(0)
+    made = remainder(expansion, enclosure, weights, p)
+    joint = remainders_along(expansion, enclosure, DIRECTIONS)
+    size, length = DIRECTIONS.abs(), DIRECTIONS.norm(dim=1, keepdim=True)
+    quadratic, cross = torch.zeros(2, 5, 5).double()
+    forms, masses = torch.zeros(9, 5, 5).double(), torch.zeros(9).double()
+    linear = torch.zeros(()).double()
+    constant = (weights * expansion.gradient_defect).norm()
+    rest = along = size @ expansion.gradient_defect[0]
+    each = expansion.gradient_defect
+    for layer, forward, backward in zip(
+        expansion.layers, enclosure.forward, enclosure.backward, strict=True
+    ):
+        pieces = (
+            (layer.jacobian, layer.jacobian_error, layer.jacobian_norm),
+            (layer.hessian, layer.hessian_error, layer.hessian_norm),
+        )
+        norms = tuple((weights.T * m).norm(dim=0) + 2 * error for m, error, _ in pieces)
+        through = tuple(
+            (DIRECTIONS @ m).abs() + SLACK * (size @ m.abs()) + length * error
+            for m, error, _ in pieces
+        )
+        terms = _terms(layer, forward, backward, norms, 0.2)
+        several = _terms(layer, forward, backward, through, 0.2)
+        constant, rest = constant + terms.constant[0], rest + several.constant
+        for i, (m, _, lengths) in enumerate(pieces):
+            top = 0.2 * lengths
+            if m.any():
+                quadratic = quadratic + m @ torch.diag(terms.squares[i][0]) @ m.T
+                cross = cross + m @ torch.diag((terms.firsts[i] / top)[0]) @ m.T
+                linear = linear + (terms.firsts[i] * top).sum()
+            forms = forms + torch.stack([m @ torch.diag(s) @ m.T for s in several.squares[i]])
+            masses = masses + (several.squares[i] * lengths**2).sum(1)
+            rest = rest + (several.firsts[i] * top).sum(1)
+        slope, turn = layer.slope.abs(), (layer.bend * layer.adjoint).abs()
+        by_hessian = forward.value_rest + slope * layer.z_defect
+        by_jacobian = (
+            forward_source(layer, forward, backward)
+            + turn * layer.z_defect
+            + slope * layer.adjoint_defect
+        )
+        for (m, error, _), source in zip(pieces, (by_jacobian, by_hessian), strict=True):
+            products = (DIRECTIONS @ m).abs() + SLACK * (size @ m.abs())
+            along = along + products @ source[0] + length[:, 0] * (source * error).sum()
+            each = each + source @ m.abs().T + (source * error).sum()
+    for found, wanted in (
+        (made.quadratic.matrix, quadratic),
+        (made.cross.matrix, cross),
+        (torch.tensor([made.linear, made.constant]).double(), torch.stack([linear, constant])),
+        (joint[0], forms),
+        (joint[1], masses),
+        (joint[2], rest),
+        (_along(expansion, enclosure, DIRECTIONS), along),
+        (componentwise(expansion, enclosure), each),
+    ):
+        torch.testing.assert_close(found, wanted, rtol=1e-7, atol=1e-100)
+    for found, wanted in ((joint[2], rest), (joint[1], masses)):
+        assert (found >= wanted * (1 + SLACK / 2)).all()
+
+
+def test_margins_of_products_along_directions_do_not_cancel() -> None:
+    """Where a . M is zero, what rounding may leave of it is a share of |a| . |M|."""
+    _, _, expansion = expanded(2.0, ("tanh",), (5, 1, 1, 1))
+    layer = expansion.layers[0]
+    zero = torch.zeros_like(layer.z)
+    exact = replace(layer, jacobian_error=zero, hessian_error=zero)
+    bare = replace(expansion, layers=(exact,), gradient_defect=0 * expansion.gradient_defect)
+    enclosure = enclose(expansion, 0.2, composites(expansion))
+    column = layer.jacobian[:, 0]
+    direction = -column.abs() * torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0]).double()
+    direction[4] = -(direction @ column) / column[4]
+    assert abs(direction @ column) < 1e-15
+    (*_, (matrix, _, source)) = sources(bare, enclosure)
+    assert torch.equal(matrix, layer.jacobian)
+    least = SLACK * (direction.abs() @ column.abs()) * source[0, 0]
+    assert _along(bare, enclosure, direction.unsqueeze(0)).item() >= 0.99 * least

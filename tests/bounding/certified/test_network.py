@@ -127,6 +127,27 @@ def test_a_module_used_twice_counts_twice() -> None:
     assert len(unroll(net, (2,)).activations) == 2
 
 
+@pytest.mark.parametrize("slope", [0.0, 0.2, 1.0])
+def test_kinked_networks_have_the_logits_and_gradients_of_torch(slope) -> None:
+    """Of every target, on both sides of the kinks; at a kink the slope is that below."""
+    torch.manual_seed(0)
+    act = nn.ReLU if slope == 0 else lambda: nn.LeakyReLU(slope)
+    net = nn.Sequential(nn.Linear(4, 6), act(), nn.Linear(6, 5), act(), nn.Linear(5, 3)).double()
+    network = unroll(net, (4,))
+    assert (network.widths, network.slopes) == ((6, 5), (slope, slope))
+    x = torch.randn(9, 4).double().requires_grad_()
+    torch.testing.assert_close(network.logits(x.detach()), net(x).detach())
+    for target in range(3):
+        (expected,) = torch.autograd.grad(net(x)[:, target].sum(), x)
+        torch.testing.assert_close(network.gradients(x.detach(), target), expected)
+    with torch.no_grad():
+        net[0].bias.zero_()
+    at_kinks = unroll(net[:3], (4,))
+    below = slope * torch.ones(6).double() @ torch.diag(net[2].weight[1]) @ net[0].weight
+    found = at_kinks.gradients(torch.zeros(1, 4).double(), 1)
+    torch.testing.assert_close(found[0], below.detach())
+
+
 def test_weights_are_taken_as_they_are() -> None:
     net = nn.Sequential(nn.Linear(3, 2))
     network = unroll(net, (3,))

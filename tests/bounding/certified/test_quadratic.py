@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import cases
+from attribound.basics.rounding import SLACK, gamma
 from attribound.bounding.certified import quadratic
 from attribound.bounding.certified.quadratic import Form, dominate, dual_length, proved
 from bounding.certified import reference
@@ -132,3 +133,76 @@ def test_dual_length_is_the_maximum_of_a_weighted_sum(p) -> None:
         assert dual_length(y, p) == pytest.approx(y.sum().item())
     if p == 2:
         assert dual_length(y, p) == y.max().item()
+
+
+def raised(value: float, exact: float, times: float = 1.0) -> bool:
+    """Above the exact value by this multiple of the margin for a path of roundings."""
+    return 0.99 * times * SLACK <= value / exact - 1 <= 1.01 * times * SLACK
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 4.0, math.inf])
+def test_masses_are_raised_at_every_step(p) -> None:
+    """Of sums and multiples, too: by one margin each, no less and no more."""
+    rows = cases.random_operator(6, 1)[0]
+    weights = torch.linspace(0.1, 2, 6).double()
+    order = {1.0: math.inf, 1.5: 2, 2.0: 2, 4.0: 4 / 3, math.inf: 1}[p]
+    exact = (weights * torch.linalg.vector_norm(rows, order, dim=0) ** 2).sum().item()
+    made = Form.of(rows, weights, p)
+    assert raised(made.mass, exact)
+    assert raised((3.0 * made).mass, 3 * exact, 2)
+    assert raised((made + made).mass, 2 * exact, 2)
+    assert 0 < Form.of(0 * rows, weights, p).mass < 1e-100
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, math.inf])
+def test_maxima_are_raised_by_a_share_of_the_mass(p) -> None:
+    """Which bounds what rounding did to any entry; the mass itself is the last resort."""
+    diagonal = torch.tensor([1.0, 3.0, 2.0, 0.5]).double()
+    exact = diagonal.sum().item() if p == math.inf else 3.0
+    for mass in (100.0, 1e6):
+        above = Form(torch.diag(diagonal), mass).maximum(p) - exact
+        assert 0.9 * SLACK * mass <= above <= 1.1 * SLACK * mass + 1e-8 * exact
+    assert raised(Form(torch.diag(diagonal), 0.1).maximum(p), 0.1)
+    corners = Form(torch.tensor([[2.0, -1.0], [-1.0, 2.0]]).double(), 50.0)
+    assert corners.maximum(math.inf) <= 6 * (1 + 1e-7) + 51 * SLACK
+
+
+def test_what_a_factorisation_proves_is_what_was_derived() -> None:
+    """Twice gamma of the size and four, times the trace: rounding of the diagonal included."""
+    for size in (1, 7, 40):
+        matrix = torch.diag(torch.linspace(1, 2, size).double())
+        trace = matrix.diagonal().sum().item()
+        assert proved(matrix) == pytest.approx(2 * gamma(size + 4) * trace, rel=1e-12)
+    assert 0 < proved(torch.zeros(0, 0).double()) < 1e-100
+
+
+@pytest.mark.parametrize("p", [2.5, 3.0, 6.0, math.inf])
+def test_dual_length_is_raised(p) -> None:
+    y = torch.tensor([3.0, 1.0, 2.0, 0.25]).double()
+    q = 1.0 if p == math.inf else p / (p - 2)
+    exact = (y**q).sum().item() ** (1 / q)
+    assert raised(dual_length(y, p), exact)
+
+
+@pytest.mark.parametrize("p", [1.5, 2.0, 3.0, math.inf])
+def test_a_deficit_counts_in_every_direction_that_the_ball_allows(p, monkeypatch) -> None:
+    """sum d_i^2 over the ball: one up to p = 2, at the cube the number of features."""
+    matrix, y = torch.diag(torch.tensor([1.0, 2.0, 3.0]).double()), torch.ones(3).double()
+    free = dominate(matrix, y, p)
+    monkeypatch.setattr(quadratic, "proved", lambda _: 0.5)
+    size = 3.0 ** max(0.0, 1 - 2 / p)
+    assert dominate(matrix, y, p) - free == pytest.approx(0.5 * size, rel=1e-6)
+
+
+def test_only_a_factorisation_that_runs_through_is_believed(monkeypatch) -> None:
+    """The first margins fail: a later one is taken, and the bound grows with it."""
+    matrix, y = torch.diag(torch.tensor([1.0, 2.0, 3.0]).double()), torch.ones(3).double()
+    tried: list[float] = []
+
+    def proof(scaled):
+        tried.append(scaled[2, 2].item() / 3)
+        return 0.0 if len(tried) == 6 else None
+
+    monkeypatch.setattr(quadratic, "proved", proof)
+    assert dominate(matrix, y, 2) == pytest.approx(3 * (1 + 1e-7), rel=1e-9)
+    assert tried == pytest.approx([10.0**-digits for digits in range(12, 6, -1)], rel=1e-2)

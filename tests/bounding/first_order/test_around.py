@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from attribound.bounding.first_order import first_order, first_order_in_balls
 from attribound.bounding.first_order.label_constraint import label_constraint
 from attribound.bounding.first_order.sensitivity import sensitivity
 from attribound.bounding.first_order.unit_balls import UnitBalls
+from attribound.bounding.method import Question
 from attribound.spectral import NormSolver, SpectralSolver
 
 
@@ -125,6 +127,9 @@ def test_feasibility_of_both_ends() -> None:
     assert (short.plus_feasible.item(), short.minus_feasible.item()) == (True, True)
     assert (far.plus_feasible.item(), far.minus_feasible.item()) == (False, True)
     assert far.attained.item()
+    rim = [label_constraint(ab.Classifier(model), x, target, r * up) for r in (0.5, -0.5)]
+    ends = [(each.plus_feasible.item(), each.minus_feasible.item()) for each in rim]
+    assert ends == [(False, True), (True, False)], "a tie keeps no label"
 
 
 def test_misclassified_examples_are_flagged() -> None:
@@ -170,6 +175,24 @@ def test_several_balls_at_once_equal_one_by_one() -> None:
         for name in ("euclidean", "adjusted", "degrees", "direction", "products"):
             torch.testing.assert_close(getattr(bound, name), getattr(alone, name), rtol=0, atol=0)
         assert (bound.source, bound.status) == (alone.source, alone.status)
+
+
+def test_seconds_are_shared_among_the_questions_of_several_balls() -> None:
+    """Each has its part of what all took together, as nothing is computed twice."""
+    model, x = cases.tabular()
+    attribution = ab.Saliency(model)
+    target = attribution.targets(x)
+    questions = [Question(attribution, x, ball, target) for ball in (*BALLS[:2], BALLS[-1])]
+    method = ab.FirstOrder()
+    begun = time.perf_counter()
+    method.prepare(questions)
+    took = time.perf_counter() - begun
+    spent = [each.seconds[method] for each in questions]
+    assert 0 < sum(spent) <= took
+    assert len({*spent}) == 1
+    for each in questions:
+        alone = first_order(attribution, x, each.ball, target).euclidean
+        torch.testing.assert_close(each.bound(method).euclidean, alone, rtol=0, atol=0)
 
 
 def test_groups_are_put_together_again_ball_by_ball() -> None:

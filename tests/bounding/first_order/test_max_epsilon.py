@@ -8,6 +8,7 @@ import torch
 import attribound as ab
 import cases
 from attribound.bounding.first_order import FIRST_ORDER
+from attribound.bounding.first_order.max_epsilon import largest_epsilon
 
 THRESHOLDS = [{"euclidean": 0.2}, {"cosine": 0.1}, {"cosine": 0.9}, {"degrees": 30.0}]
 
@@ -100,3 +101,15 @@ def test_a_map_that_nothing_moves_stays_at_every_radius(threshold) -> None:
     torch.manual_seed(0)
     found = ab.max_epsilon(ab.Saliency(torch.nn.Linear(3, 2).eval()), torch.rand(2, 3), **threshold)
     assert found.epsilon.tolist() == [float("inf")] * 2
+
+
+def test_radii_are_those_of_the_method_that_is_given() -> None:
+    model, x = cases.tabular()
+    attribution, ball = ab.Saliency(model), ab.LinfBall(1)
+    paper = ab.FirstOrder(dense=False, norm=None)
+    found = ab.max_epsilon(attribution, x, ball, euclidean=0.1, method=paper)
+    assert {*found.source} == {"corollary 1"}
+    usual = ab.max_epsilon(attribution, x, ball, euclidean=0.1)
+    assert (found.epsilon < usual.epsilon).all()
+    again = largest_epsilon(attribution, x, ball, euclidean=0.1)
+    torch.testing.assert_close(again.epsilon, usual.epsilon, rtol=0, atol=0)

@@ -105,6 +105,20 @@ def test_yields_the_matrices() -> None:
     torch.testing.assert_close(torch.stack([*matrices(DenseOperator(matrix))]), matrix)
 
 
+@pytest.mark.parametrize("points", [1, 40, 100])
+def test_matrices_are_built_from_few_evaluations_at_a_time(points) -> None:
+    """64 at most, or one product if that takes more."""
+
+    class Dear(cases.Counting):
+        pass
+
+    Dear.points = points
+    for size in (70, 3):
+        operator = Dear(cases.random_operator(size, seed=0))
+        [*matrices(operator)]
+        assert max(operator.rows) == min(size, max(1, 64 // points))
+
+
 def test_refuses_before_any_product_is_spent() -> None:
     attribution, x = cases.quadratic([1.0] * 30)
     calls = []
@@ -124,6 +138,14 @@ def test_limit_counts_bytes() -> None:
         check_dense(like, 3 * 100 * 4 - 1)
     with pytest.raises(ab.MemoryLimitError):
         check_dense(DenseOperator(like.matrix.double()), 3 * 100 * 4)
+
+
+@pytest.mark.parametrize(("height", "needed"), [(30, 3 * 3 * 30), (3, 3 * 3 * 3), (2, 3 * 3 * 3)])
+def test_limit_counts_the_matrix_and_its_product_with_itself(height, needed) -> None:
+    """Of maps of another shape than the input, three numbers here, whichever is larger."""
+    like = DenseOperator(torch.zeros(1, height, 3))
+    assert fits(like, 4 * needed)
+    assert not fits(like, 4 * needed - 1)
 
 
 def test_what_is_not_asked_for_is_left_out_instead() -> None:

@@ -9,12 +9,13 @@ import attribound as ab
 import cases
 from attribound.attributions import Linearization
 from attribound.bounding.first_order import FirstOrder
-from attribound.bounding.first_order.sensitivity import sensitivity
+from attribound.bounding.first_order.sensitivity import sensitivity, upper_value
 from attribound.operators import DenseOperator
 from attribound.results import Status
 from attribound.spectral import NormSolver, SpectralSolver
 
 UNIT = ab.LinfBall(1.0)
+FREE = NormSolver(dense_below=0)
 
 
 def of(matrix, ball, x=None, **settings):
@@ -63,11 +64,52 @@ def test_products_are_counted() -> None:
     assert every.products == dense.products + NormSolver()(DenseOperator(matrix)).products
 
 
+RANGED = ab.LinfBall(0.5, 0, 1)
+ROOMS = [ab.L2Ball(0.5), ab.LpBall(0.5, 1), ab.LpBall(0.5, 3), ab.LinfBall(0.5), RANGED]
+
+
+@pytest.mark.parametrize("ball", ROOMS, ids=repr)
+@pytest.mark.parametrize("settings", [{}, {"norm": None}, {"dense": False}, {"norm": FREE}])
+def test_products_are_those_that_the_operator_saw(ball, settings) -> None:
+    """In a range, too, where two problems are solved; and the tightest alone costs no more."""
+    matrix = cases.random_operator(9, seed=3, batch=3)
+    x = torch.rand(3, 9, generator=torch.Generator().manual_seed(0)).double()
+    operator = cases.Counting(matrix)
+    at = Linearization(x, operator, torch.zeros(1))
+    found = sensitivity(at, ball, x, FirstOrder(**settings))
+    assert sum(operator.rows) == found.products.sum()
+    operator.rows.clear()
+    alone = upper_value(at, ball, x, FirstOrder(**settings))
+    assert sum(operator.rows) == alone.products.sum() <= found.products.sum()
+    certificates = [name for name in found.values if "certificate" in name]
+    expected = found.values[certificates[-1]] if certificates else found.value
+    torch.testing.assert_close(alone.value, expected, rtol=0, atol=0)
+    torch.testing.assert_close(ball.project(alone.delta, x), alone.delta)
+    attained = torch.einsum("bij,bj->bi", matrix, alone.delta).norm(dim=1)
+    assert (attained <= alone.value).all()
+    assert (attained >= 0.5 * alone.value).all()
+
+
+def test_a_range_counts_from_the_point_where_it_cuts_something_off() -> None:
+    """Where it touches the cube it cuts nothing off; one example in reach of it is enough."""
+    matrix = cases.random_operator(4, seed=3, batch=2)
+    x = torch.full((2, 4), 0.5).double()
+    name = "dual certificate in range"
+    assert name not in of(matrix, RANGED, x).values
+    x[1, 2] = 0.51
+    assert name in of(matrix, RANGED, x).values
+    assert name not in of(matrix, ab.LpBall(0.5, 3, 0, 1), x).values, "its box is a cube's"
+
+
 @pytest.mark.parametrize(
     ("settings", "size", "p", "built"),
     [
         ({}, 100, math.inf, True),
+        ({}, 256, math.inf, True),
+        ({}, 257, math.inf, False),
         ({}, 300, math.inf, False),
+        ({"norm": None}, 300, 2, False),
+        ({"dense_limit": 10}, 100, math.inf, False),
         ({}, 300, 1, True),
         ({"norm": None}, 300, math.inf, True),
         ({"norm": None, "dense_limit": 10}, 300, math.inf, False),
