@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -174,3 +175,26 @@ def poor_proofs(monkeypatch: pytest.MonkeyPatch, *modules: object) -> None:
     for module in modules:
         monkeypatch.setattr(module, "proved", proved)
     monkeypatch.setattr(torch.linalg, "eigvalsh", lambda matrix: honest(matrix) * 0.95)
+
+
+def in_units(net: nn.Sequential, units: Sequence[Tensor]) -> nn.Sequential:
+    """The same network, inputs, neurons of every layer and logits counted in these units."""
+    other = copy.deepcopy(net)
+    layers = [module for module in other if isinstance(module, nn.Linear)]
+    for layer, before, after in zip(layers, units[:-1], units[1:], strict=True):
+        layer.weight.data = layer.weight.data * (after.unsqueeze(1) / before)
+        layer.bias.data = layer.bias.data * after
+    return other
+
+
+def some_units(net: nn.Sequential, seed: int) -> list[Tensor]:
+    """Powers of two, so that nothing is rounded: one for all inputs, others for each neuron."""
+    generator = torch.Generator().manual_seed(seed)
+    layers = [module for module in net if isinstance(module, nn.Linear)]
+
+    def draw(size: int) -> Tensor:
+        return 2.0 ** torch.randint(-20, 21, (size,), generator=generator).double()
+
+    middle = [draw(layer.out_features) for layer in layers[:-1]]
+    ends = (draw(1).expand(layers[0].in_features), draw(1).expand(layers[-1].out_features))
+    return [ends[0], *middle, ends[1]]

@@ -14,6 +14,7 @@ import attribound as ab
 import laws
 from attribound.attributions.exact.piecewise import piecewise
 from attribound.balls import enclosure
+from attribound.basics.rounding import UNIT
 from attribound.bounding.certified import quadratic
 from attribound.bounding.certified.exact_path import (
     certificate,
@@ -21,6 +22,7 @@ from attribound.bounding.certified.exact_path import (
     flips,
     items,
     norm,
+    path_ball,
     pieces,
 )
 from attribound.bounding.certified.exact_path.path_ball import PathBall
@@ -106,6 +108,126 @@ def test_pairs_and_directions_are_those_of_their_worst_points(cube) -> None:
     assert min(proved, open_) > 100
 
 
+@pytest.mark.parametrize("cube", [False, True])
+def test_margins_of_pairs_and_directions_are_as_large_as_their_terms(cube, monkeypatch) -> None:
+    """Of sums of signed numbers the margin is relative to what was added up."""
+    generator = torch.Generator().manual_seed(2)
+    slack = 1e-3
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    for _ in range(10):
+        centre, matrix, columns = draw(4), draw(4, 3), draw(4, 2)
+        rest, error, scores = draw(4).abs(), 0.1 * draw(4).abs(), 9 * draw(4)
+        pairs = certificate._Pairs(centre, matrix, columns, rest, error, cube)
+        along = draw(6, 4)
+        monkeypatch.setattr(certificate, "SLACK", 0.0)
+        low, high = pairs.along(along)
+        monkeypatch.setattr(certificate, "SLACK", slack)
+        wide_low, wide_high = pairs.along(along)
+        terms = along.abs() @ (centre.abs() + matrix.abs().sum(1) + columns.abs().sum(1))
+        margin = slack * (terms + (high - low) / 2)
+        tiny.close(low - wide_low, margin, 1e-9)
+        tiny.close(wide_high - high, margin, 1e-9)
+        monkeypatch.setattr(certificate, "SLACK", 0.0)
+        for i, j in itertools.permutations(range(4), 2):
+            ahead = torch.zeros(1, 4, dtype=torch.float64)
+            ahead[0, i], ahead[0, j] = 1.0, -1.0
+            low, high = pairs.along(ahead)
+            wide = (high - low).item() / 2 + (error[i] + error[j]).item()
+            gap = (ahead @ (scores + centre)).item() - wide
+            size = wide + (scores.abs() + centre.abs())[[i, j]].sum().item()
+            for share, proved in ((0.9, False), (1.1, True)):
+                moved = scores.clone()
+                moved[i] -= gap - share * slack * size  # the gap is that share of the margin
+                size_now = wide + (moved.abs() + centre.abs())[[i, j]].sum().item()
+                moved[i] += share * slack * (size_now - size)
+                monkeypatch.setattr(certificate, "SLACK", slack)
+                assert bool(pairs._above(moved, i, 1.0, 1.0)[j]) == proved
+                monkeypatch.setattr(certificate, "SLACK", 0.0)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 5, 7, 10, 14, 18, 19])
+def test_in_other_units_all_is_the_same(seed, monkeypatch) -> None:
+    """Inputs, neurons and logits in any unit: every number is in the unit that it should be in."""
+    monkeypatch.setattr(norm, "_STEPS", 5)
+    of = tiny.case(seed)
+    units = reference_of_proofs.some_units(of.net, seed)
+    x, out, neurons = units[0][0], units[-1][0], units[1:-1]
+    net = reference_of_proofs.in_units(of.net, units)
+    ball = replace(of.ball, epsilon=of.ball.epsilon * x.item())
+    other = replace(of, net=net, x=of.x * x, ball=ball)
+    (found, moved, kept), (again, moved_again, kept_again) = map(tiny.opened, (of, other))
+    mean = out / x
+    path = {"start": 1, "end": 1, "away": x, "mean": mean, "mean_error": mean}
+    tiny.agree(found, again, path)
+    for number, unit in enumerate(neurons):
+        u, row = out / unit, unit / x
+        at = {"on": 1, "low": unit, "high": unit, "error": unit, "run": 1, "row_error": row}
+        at |= {"rows": row.unsqueeze(1), "adjoint": u, "adjoint_error": u}
+        tiny.agree(found.layers[number], again.layers[number], at)
+        reaches = found.layers[number].reach, again.layers[number].reach
+        for reach, reach_again, before in zip(*reaches, neurons[:number], strict=True):
+            tiny.close(reach * (unit.unsqueeze(1) / before), reach_again)
+        at = {"radius": unit, "down": unit, "up": unit, "can": 1, "low": u, "high": u}
+        tiny.agree(moved[number], moved_again[number], at)
+        cell, neuron = moved[number].can.nonzero(as_tuple=True)
+        key = (found.layers[number].run[cell] * len(unit) + neuron).unique()
+        t = unit[key % len(unit)]
+        w, row = out / t, t / x
+        at = {"rows": row.unsqueeze(1), "row_error": row, "radius": t, "slope": w / t}
+        at |= dict.fromkeys(("low", "high", "least", "most"), w)
+        at |= {"constant": w**2, "growth": (w / t) ** 2}
+        tiny.agree(kept[number], kept_again[number], at)
+    proved, proved_again = tiny.certificate(of), tiny.certificate(other)
+    score = out if of.multiplied else mean
+    tiny.agree(proved, proved_again, {"map": score, "low": score, "high": score})
+    assert proved_again.value == pytest.approx(proved.value * score.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize(("seed", "rough"), [*itertools.product((1, 2, 13, 21), (0, 1))])
+def test_parts_are_those_of_loops_over_cells_and_neurons(seed, rough, monkeypatch) -> None:
+    """Neither looser than that nor, but for rounding, tighter; errors are what adds up."""
+    monkeypatch.setattr(pieces, "_GRID", 5)
+    of = tiny.case(seed)
+    found, moved, kept = tiny.opened(of, rough=bool(rough))
+    network = piecewise(of.net, tuple(of.x.shape[1:]))
+    margins = sum(
+        s.margin for s in (reference_of_proofs.roughened(network) if rough else network).stages
+    )
+    assert 4 * margins <= found.margin <= 12 * margins
+    cells, off = tiny.slow_layers(network, found, of.x), 0.05 if rough else 1e-9
+    for k, cell in enumerate(cells):
+        for layer, slow in zip(found.layers, cell[:-1], strict=True):
+            if rough and not torch.equal(layer.on[k], slow.on):
+                break  # another piece, which is as good
+            run = layer.run[k]
+            assert torch.equal(layer.on[k], slow.on)
+            assert ((layer.low[k] - slow.low).abs() <= layer.error[k]).all()
+            assert ((layer.high[k] - slow.high).abs() <= layer.error[k]).all()
+            assert ((layer.rows[run] - slow.rows).abs().sum(1) <= layer.row_error).all()
+            assert ((layer.adjoint[k] - slow.adjoint).abs() <= layer.adjoint_error).all()
+            tiny.close(layer.error[k], slow.error, rtol=off)
+            tiny.agree(layer, slow, {"row_error": 1, "adjoint_error": 1}, rtol=1e-9)
+            for one, other in zip(layer.reach, slow.reach, strict=True):
+                tiny.close(one[run], other, off, off)
+    if not rough:
+        lengths = (found.end - found.start).unsqueeze(1)
+        mean = (lengths * torch.stack([cell[-1].gradient for cell in cells])).sum(0)
+        tiny.close(found.mean, mean, 1e-12, 1e-14)
+    summed = len(found.start) * UNIT + found.margin
+    assert (found.mean_error >= summed * cells[0][-1].size).all()
+    assert (found.mean_error <= 5 * summed * cells[0][-1].size).all()
+    names = dict.fromkeys(("radius", "up", "down", "can", "low", "high"), 1)
+    for layer, slow in zip(moved, tiny.slow_flips(found, of.ball), strict=True):
+        tiny.agree(layer, slow, names, 1e-6, 1e-7)
+    for number, own in enumerate(kept):
+        slow = tiny.in_size(tiny.slow_items(found, number, moved[number]))
+        size = found.layers[number].adjoint.abs().max().item()
+        tiny.close(tiny.in_size(own), slow, 1e-6, 1e-6 * size)
+
+
 def test_residuals_stay_in_their_ends_and_below_their_growth() -> None:
     """Of any bounds on pieces of t: w - slope t, and its square."""
     generator = torch.Generator().manual_seed(0)
@@ -132,6 +254,222 @@ def test_residuals_stay_in_their_ends_and_below_their_growth() -> None:
     assert torch.equal(found.most, high.amax(1))
 
 
+@pytest.mark.parametrize("seed", [1, 2, 7, 13])
+def test_roundings_of_sums_are_on_the_outside(seed, monkeypatch) -> None:
+    """Where SLACK is a thousandth every end is further out than where it is nothing, by as much."""
+    of, slack = tiny.case(seed), 1e-3
+    monkeypatch.setattr(norm, "_STEPS", 5)
+
+    def at(size: float, work) -> object:
+        for module in (flips, items, certificate, norm, path_ball):
+            monkeypatch.setattr(module, "SLACK", size)
+        return work()
+
+    found = tiny.opened(of)[0]
+    none, some = (at(size, lambda: flips.flips(found, of.ball)) for size in (0.0, slack))
+    for exact, wide in zip(none, some, strict=True):
+        for name in ("radius", "up", "down"):
+            assert (getattr(wide, name) >= getattr(exact, name) * (1 + slack)).all()
+        assert (wide.low <= exact.low - slack * exact.low.abs()).all()
+        assert (wide.high >= exact.high + slack * exact.high.abs()).all()
+        assert (wide.can | ~exact.can).all()
+    for number, (layer, flip) in enumerate(zip(found.layers, none, strict=True)):
+        where = flip.can.nonzero(as_tuple=True)
+        edges = flip.radius[layer.run[where[0]], where[1]][:, None] * torch.linspace(-1, 1, 9)
+        asked = found, layer, flip, where, edges.double()
+        exact, wide = (at(size, lambda a=asked: items._switched(*a)) for size in (0.0, slack))
+        length = (found.end - found.start)[where[0]].unsqueeze(1)
+        on = layer.on[where].unsqueeze(1)
+        less, more = exact[0] - slack * length, exact[1] + slack * length
+        assert (wide[0] <= torch.where(on, less.clamp_min(0), exact[0] * (1 - slack))).all()
+        held = torch.minimum(exact[1] * (1 + slack), length)
+        assert (wide[1] >= torch.where(on, more, held) * (1 - 1e-12)).all()
+        asked = found, number, layer, flip
+        exact, wide = (at(size, lambda a=asked: items._of_layer(*a)) for size in (0.0, slack))
+        assert (wide.least <= exact.least - slack * exact.least.abs()).all()
+        assert (wide.most >= exact.most + slack * exact.most.abs()).all()
+    exact, wide = (at(size, lambda: tiny.certificate(of)) for size in (0.0, slack))
+    ends = exact.map.abs() + (exact.high - exact.low) / 2
+    assert wide.value >= exact.value * (1 + slack)
+    assert (wide.low <= exact.low - slack * ends).all()
+    assert (wide.high >= exact.high + slack * ends).all()
+
+
+def drawn(seed: int, count: int, size: int) -> items.NeuronItems:
+    """Items of no network: any numbers that the rules for them allow."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    rows, radius, slope = draw(count, size), draw(count).abs(), draw(count)
+    low, high = -draw(count).abs(), draw(count).abs()
+    furthest = torch.maximum(low.abs(), high.abs())
+    near = 0.3 * furthest
+    growth = (furthest**2 - near**2) / (0.5 * radius) ** 2
+    least, most = low - slope.abs() * radius, high + slope.abs() * radius
+    row_error = 0.1 * draw(count).abs()
+    return items.NeuronItems(
+        rows, row_error, radius, slope, low, high, near**2, growth, least, most
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_added_covers_rows_that_are_off(seed, monkeypatch) -> None:
+    """Rows off by their errors, and sums of them; the mean gradient at its furthest."""
+    for module in (certificate, norm):
+        monkeypatch.setattr(module, "SLACK", 0.0)
+    of, factor = drawn(seed, 5, 3), torch.tensor([0.5, -2.0, 1.0]).double()
+    size = torch.maximum(of.least.abs(), of.most.abs())
+    changed = certificate._change(of)
+    products = torch.stack([of.rows * each.unsqueeze(1) for each in (of.least, of.most)])
+    furthest = torch.maximum(products.amax(0).sum(0), -products.amin(0).sum(0)).clamp_min(0)
+    tiny.close(changed, furthest + (of.row_error * size).sum())
+    monkeypatch.setattr(certificate, "SLACK", 1e-3)
+    wider = furthest + (of.row_error * size).sum() + 1e-3 * size @ of.rows.abs()
+    tiny.close(certificate._change(of), wider * (1 + 1e-3))
+    # Of M the rows count twice; of w the largest counts, as it stands there or as a residual.
+    away = (4 * of.slope.abs() * of.radius + size + of.low.abs() + of.high.abs()) * of.row_error
+    still = replace(of, row_error=0 * of.row_error)
+    assert certificate._rounding(of, factor) >= 2 * away.sum()
+    assert certificate._rounding(of, factor) <= 2 * 4.1 * away.sum()
+    roundings = (size * of.rows.norm(dim=1)).sum() * len(of) * UNIT
+    assert 2 * roundings <= certificate._rounding(still, factor) <= 1e3 * roundings
+
+
+@pytest.mark.parametrize("seed", [1, 2, 5, 13])
+def test_a_certificate_is_put_together_from_its_parts(seed, monkeypatch) -> None:
+    """M, the columns, the rest: from items, one after the other."""
+    of, shifts = tiny.case(seed), []
+    monkeypatch.setattr(norm, "_STEPS", 5)
+    right = norm.Shift.of
+    monkeypatch.setattr(
+        certificate.Shift, "of", lambda *asked: shifts.append(right(*asked)) or shifts[0]
+    )
+    found, _, kept = tiny.opened(of)
+    proved = tiny.certificate(of)
+    (shift,) = shifts
+    away = found.away if of.multiplied else torch.ones_like(found.away)
+    units = of.ball.epsilon * of.ball.scale
+    matrix = torch.diag(found.mean) if of.multiplied else 0 * torch.diag(found.mean)
+    centre, half, changes, still = 0.0, [], [], 0.0
+    for own in kept:
+        for slope, row, low, high in zip(own.slope, own.rows, own.low, own.high, strict=True):
+            matrix = matrix + slope * away.unsqueeze(1) * torch.outer(row, row)
+            centre = centre + (low + high) / 2 * away * row
+            half.append((high - low) / 2 * away * row)
+        for least, most, row in zip(own.least, own.most, own.rows, strict=True):
+            changes.append(torch.stack([least * row, most * row]))
+    tiny.close(shift.matrix, matrix * units, 1e-9, 1e-12)
+    tiny.close(shift.columns @ shift.middle, centre, 1e-9, 1e-12)
+    tiny.close((shift.columns * shift.half).T, torch.stack(half), 1e-7, 1e-12)
+    tiny.close(shift.rows, torch.cat([own.rows for own in kept]) * units)
+    ends = torch.stack(changes)
+    change = torch.maximum(ends.amax(1).sum(0), -ends.amin(1).sum(0)).clamp_min(0)
+    rest = change if of.multiplied else 0 * change
+    weights = shift.weights()
+    whole = min(shift.first(weights), shift.second(weights)) + of.ball.times(rest)
+    assert proved.value == pytest.approx(whole, rel=1e-6)
+    assert proved.items == len(half)
+    stays = replace(of.ball, epsilon=0.0)
+    for item in items.items(found, flips.flips(found, stays)).__dict__.values():
+        assert torch.isfinite(item).all()
+    there = items.items(found, flips.flips(found, stays))
+    for least, most, row, error in zip(
+        there.least, there.most, there.rows, there.row_error, strict=True
+    ):
+        size = max(-least, most, least, -most)
+        still += size * ((away * row).norm() + away.abs().max() * error)
+    assert certificate._still(found, away, of.ball) == pytest.approx(float(still), rel=1e-6)
+    order = 2 if of.ball.p == 2 else 1
+    wide = shift.matrix.norm(p=order, dim=1) + torch.stack(half).abs().sum(0)
+    wide = wide + of.ball.epsilon * of.ball.scale * rest
+    score = away * found.mean
+    tiny.close(proved.low, score + centre - wide, 1e-6, 1e-9)
+    tiny.close(proved.high, score + centre + wide, 1e-6, 1e-9)
+    error = away.abs() * found.mean_error
+    assert (proved._pairs.error >= error).all()
+    assert (proved._pairs.error <= 1.1 * error).all()
+
+
+def shifted(seed: int, p: float) -> tuple[norm.Shift, torch.Tensor]:
+    """Of items of no network; and shifts by all corners of residuals at many points."""
+    generator = torch.Generator().manual_seed(seed)
+    of, ball = drawn(seed, 4, 3), PathBall(0.5, p, torch.tensor([1.0, 0.5, 2.0]).double())
+    matrix = 0.3 * torch.randn(3, 3, generator=generator, dtype=torch.float64)
+    of = replace(of, radius=ball.of(of.rows), constant=0.04 * of.constant)
+    of = replace(of, growth=torch.maximum(of.low.abs(), of.high) ** 2 / of.radius**2)
+    factor = torch.tensor([0.5, -2.0, 1.0]).double()
+    shift = norm.Shift.of(matrix, factor, of, ball)
+    v = torch.randn(3000, 3, generator=generator, dtype=torch.float64)
+    v = v / torch.linalg.vector_norm(v, ord=p, dim=1, keepdim=True)
+    v = torch.cat([v, v.sign(), 0 * v[:1]]) if p == math.inf else torch.cat([v, 0 * v[:1]])
+    delta = v * ball.epsilon * ball.scale
+    limit = (of.constant + of.growth * (delta @ of.rows.T) ** 2).sqrt()
+    ends = torch.stack([torch.maximum(of.low, -limit), torch.minimum(of.high, limit)])
+    moved = [
+        delta @ matrix.T + (factor * (torch.stack([*corner], 1) @ of.rows))
+        for corner in itertools.product(*ends.permute(2, 0, 1))
+    ]
+    return shift, torch.stack(moved).norm(dim=2)
+
+
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_both_norms_hold_at_every_corner_and_nearly_at_one(p) -> None:
+    better = 0
+    for seed in range(3):
+        shift, lengths = shifted(seed, p)
+        weights = shift.weights()
+        first, second = shift.first(weights), shift.second(weights)
+        assert lengths.max() <= second <= first * 1.3
+        assert min(first, second) <= 1.6 * lengths.max()
+        better += second < 0.98 * first
+    assert better > 0
+
+
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_what_rounding_took_from_the_parts_is_given_back(p, monkeypatch) -> None:
+    """Parts of the second norm that are off by what is stated of them prove no less."""
+    honest, slack = norm._Multipliers.parts, 1e-3
+
+    def off(self) -> tuple[torch.Tensor, ...]:
+        outer, least, budget, size, trace = honest(self)
+        eye = torch.eye(len(outer), dtype=torch.float64)
+        less = outer - slack * outer.diagonal().sum() * eye
+        return less, least + slack * trace * eye, budget - slack * size, size, trace
+
+    proved, best = norm._Multipliers.proved, []
+    for seed in range(2):
+        shift, _ = shifted(seed, p)
+        monkeypatch.setattr(norm, "SLACK", 0.0)
+        monkeypatch.setattr(norm._Multipliers, "parts", honest)
+        monkeypatch.setattr(norm._Multipliers, "proved", lambda self: best.append(self) or 1.0)
+        shift.second(shift.weights())
+        monkeypatch.setattr(norm._Multipliers, "proved", proved)
+        exact = best[-1].proved()
+        assert exact == pytest.approx(math.sqrt(best[-1].square().item()), rel=1e-4)
+        monkeypatch.setattr(norm, "SLACK", slack)
+        assert exact * (1 + slack) <= best[-1].proved() <= exact * (1 + 100 * slack)
+        monkeypatch.setattr(norm._Multipliers, "parts", off)
+        assert exact * (1 - slack / 10) <= best[-1].proved()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 9, 12])
+def test_nothing_is_lost_where_squares_underflow(seed) -> None:
+    """Scores of 1e-240: what is proved of them holds to the last digit that there is."""
+    of = tiny.case(seed)
+    one = torch.ones((), dtype=torch.float64)
+    widths = [module.in_features for module in of.net if isinstance(module, nn.Linear)]
+    units = [one.expand(width) for width in widths] + [(one * 2.0**-800).expand(2)]
+    low = replace(
+        of,
+        net=reference_of_proofs.in_units(of.net, units),
+        moved=of.moved * 2.0**-800,
+        clean=of.clean * 2.0**-800,
+    )
+    assert not tiny.violated(low, tiny.certificate(low))
+
+
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0, 8.0, math.inf])
 def test_the_ball_of_a_path_holds_the_ball_that_was_asked_for(p) -> None:
     scale = torch.tensor([1.0, 0.0, 2.5]).double()
@@ -149,6 +487,16 @@ def test_the_ball_of_a_path_holds_the_ball_that_was_asked_for(p) -> None:
         assert around.of(rows).tolist() == pytest.approx(
             (points @ rows.T).amax(0).tolist(), rel=0.05
         )
+        assert around.furthest == pytest.approx(points.abs().max().item(), rel=0.05)
+        length = (points * rows[0]).norm(dim=1).max().item()
+        assert around.times(rows[0].abs()) == pytest.approx(length, rel=0.05)
+        assert around.epsilon == asked.epsilon
+        assert around.p == p
+    else:  # the Euclidean ball around it: points at its ends are as far out as that
+        around = PathBall.around(enclosure(replace(asked, scale=None), x), 0, 3)
+        assert around.epsilon == pytest.approx(0.3 * max(1.0, 3 ** (0.5 - 1 / p)), rel=1e-6)
+        assert around.epsilon > 0.3 * max(1.0, 3 ** (0.5 - 1 / p))
+        assert around.p == 2
 
 
 @pytest.mark.parametrize("seed", [1, 2, 7, 9])
@@ -287,6 +635,8 @@ def test_as_the_ball_shrinks_it_becomes_first_order() -> None:
 def test_many_features_have_the_first_of_both_bounds(monkeypatch) -> None:
     of = tiny.case(2)
     both = tiny.certificate(of).value
+    monkeypatch.setattr(certificate, "MOST_FEATURES", of.x.shape[1])
+    assert tiny.certificate(of).value == both
     monkeypatch.setattr(certificate, "MOST_FEATURES", 1)
     assert both <= tiny.certificate(of).value
     assert not tiny.violated(of, tiny.certificate(of))
@@ -301,7 +651,7 @@ def test_refuses_what_it_cannot_hold_and_what_is_not_convex() -> None:
         reference.mlp((6,), hinge=lambda: nn.LeakyReLU(2.0)), quadrature="exact"
     )
     with pytest.raises(ab.ModelError, match="a LeakyReLU of slope 2"):
-        certify_exact(steep, x, ab.L2Ball(0.1), target)
+        certify_exact(steep, x, ab.L2Ball(0.1), target, 2**32)
 
 
 def test_top_features_that_stay() -> None:

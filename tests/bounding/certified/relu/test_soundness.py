@@ -166,6 +166,89 @@ def test_every_enclosure_holds_on_a_machine_with_four_digits(seed, radius) -> No
     assert holds(example, *opened(example, rough=True))
 
 
+def deviated(example: Case, attribution: ab.Attribution, nodes: int) -> deviation.Flips:
+    """What is proved of the first label, in float64 numbers."""
+    network = unroll(example.net, tuple(example.x.shape[1:]))
+    (path,), (region,) = paths(attribution, example.x), regions(example.ball, example.x)
+    unit = torch.finfo(example.x.dtype).eps / 2
+    effort = deviation.Effort(Limits(nodes, 600.0), 2**30, unit)
+    return deviation.flips(network, path, 0, region, effort)
+
+
+def in_units(example: Case, seed: int) -> tuple[Case, list[torch.Tensor]]:
+    """Inputs, neurons and logits in units of their own."""
+    units = reference.some_units(example.net, seed)
+    x = units[0][0].item()
+    ends = {
+        name: end and end * x
+        for name in ("low", "high")
+        if (end := getattr(example.ball, name)) is not None
+    }
+    ball = replace(example.ball, epsilon=example.ball.epsilon * x, **ends)
+    return Case(reference.in_units(example.net, units), example.x * x, ball), units
+
+
+def same(one: torch.Tensor, other: torch.Tensor, rtol: float = 1e-12) -> None:
+    torch.testing.assert_close(one, other.to(one), rtol=rtol, atol=2.0**-300)
+
+
+@pytest.mark.parametrize("seed", [*range(16), 22, 25])
+def test_in_other_units_all_is_the_same(seed, monkeypatch) -> None:
+    """Inputs, neurons and logits in any unit: every number is in the unit that it should be in."""
+    example = case(seed)
+    other, units = in_units(example, seed)
+    x, out = units[0][0].double(), units[-1][0].double()
+    (_, region, swept), (_, again, swept_again) = opened(example), opened(other)
+    compact, unit = swept.compact, torch.ones(len(swept.compact)).double()
+    for number, layer in enumerate(units[1:-1]):
+        own = compact.layer == number
+        unit[own] = layer[swept.places[own]].double()
+    in_compact = dict.fromkeys(("z", "noise", "most"), unit)
+    in_compact |= dict.fromkeys(("u", "adjoint_noise", "u_low", "u_high"), out / unit)
+    in_compact |= {"jacobian": (unit / x).unsqueeze(1), "matrix": unit.unsqueeze(1) / unit}
+    in_compact |= {"shift": out / x, "layer": 1, "state": 1, "s": 1}
+
+    def agree(one: Compact, two: Compact) -> None:
+        for name, each in in_compact.items():
+            same(getattr(one, name) * each, getattr(two, name))
+        assert two.gradient_noise == pytest.approx(one.gradient_noise * (out / x).item())
+
+    agree(compact, swept_again.compact)
+    same(swept.gradient * out / x, swept_again.gradient)
+    assert torch.equal(swept.places, swept_again.places)
+    pairs = [(compact, swept_again.compact)]
+    if len(compact):
+        neuron = seed % len(compact)
+        pairs += zip(
+            node.parts(compact, neuron, region),
+            node.parts(swept_again.compact, neuron, again),
+            strict=True,
+        )
+    for one, two in pairs:
+        agree(one, two)
+        found, found_again = node.node_of(one, region), node.node_of(two, again)
+        agree(found.compact, found_again.compact)
+        assert found.empty == found_again.empty
+        who = found.items.neurons
+        assert torch.equal(who, found_again.items.neurons)
+        same(found.items.vectors * out / x, found_again.items.vectors)
+        same(found.items.slope * (unit[who] / x).unsqueeze(1), found_again.items.slope)
+        same(found.items.threshold * unit[who], found_again.items.threshold)
+    monkeypatch.setattr(deviation, "BRANCHED", 150 if seed % 2 else 0)
+    kind = (ab.Saliency, ab.InputXGradient, ab.IntegratedGradients)[seed % 3]
+    more = {"steps": 3} if seed % 3 == 2 else {}
+    moved = deviated(example, kind(example.net, **more), 6)
+    moved_again = deviated(other, kind(other.net, **more), 6)
+    of_map = (out if seed % 3 else out / x).item()
+    for name in ("value", "root", "attained"):
+        expected = pytest.approx(getattr(moved, name) * of_map, rel=1e-6)
+        assert getattr(moved_again, name) == expected
+    names = ("neurons", "nodes", "exact", "stopped")
+    assert [getattr(moved, name) for name in names] == [
+        getattr(moved_again, name) for name in names
+    ]
+
+
 #: A network that shows it.
 QUIET = {"noise": 1, "adjoint_noise": 1, "gradient_noise": 0}
 

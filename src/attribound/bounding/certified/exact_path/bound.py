@@ -52,7 +52,7 @@ def certify_exact(
     x: Tensor,
     ball: Ball,
     target: Tensor,
-    memory_limit: int = 2**32,
+    memory_limit: int,
     progress: bool = False,
 ) -> ProvedPaths:
     """Bound how far exact integrated gradients move, example by example, rigorously."""

@@ -170,7 +170,8 @@ class _Point:
         return _Point(stage.value(self.value), error * (1 + margin))
 
     def hinged(self, factor: Tensor) -> _Point:
-        return _Point(factor * self.value, self.error * factor.abs().clamp_min(1.0))
+        # Factors are at most 1 in size; the next margin counts the product's own rounding.
+        return _Point(factor * self.value, self.error)
 
 
 def _matrix(stage: Stage) -> Tensor:

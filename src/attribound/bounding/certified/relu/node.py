@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attribound.basics.rounding import SLACK
 from attribound.bounding.certified.relu.adjoint import adjoints, largest, switching
 from attribound.bounding.certified.relu.compact import FREE, STABLE, Compact
 from attribound.bounding.certified.relu.farkas import infeasible, without
@@ -94,7 +95,7 @@ def ends_along(compact: Compact, directions: Tensor) -> tuple[Tensor, Tensor]:
     coefficients = directions @ compact.jacobian.T
     middle = directions @ compact.shift
     noise = directions.norm(dim=1) * compact.gradient_noise
-    margin = 2.0**-30 * (directions.abs() @ compact.shift.abs() + noise) + noise
+    margin = SLACK * (directions.abs() @ compact.shift.abs() + noise) + noise
     return (
         middle - largest(compact, -coefficients) - margin,
         middle + largest(compact, coefficients) + margin,

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from attribound.basics.errors import MemoryLimitError
-from attribound.basics.rounding import UNIT, up
+from attribound.basics.rounding import SLACK, UNIT, up
 from attribound.bounding.certified.rectified import Rectified, slopes_where
 from attribound.bounding.certified.relu.adjoint import adjoints
 from attribound.bounding.certified.relu.compact import FREE, Compact
@@ -105,9 +105,9 @@ def sweep(network: Rectified, region: Region, point: Point, memory_limit: int) -
         tangent, columns = stage.linear(state.tangent), stage.linear(state.columns)
         value = _reach_of_all(state, region, (z, tangent, columns))
         if number >= 2:
-            near = (value + noise[0] * (1 + 2.0**-30) >= 0).nonzero().flatten()
+            near = (value + noise[0] * (1 + SLACK) >= 0).nonzero().flatten()
             noise[0, near] = through(network, slopes, fresh_noise, near, noise)
-        value = value + noise[0] * (1 + 2.0**-30)
+        value = value + noise[0] * (1 + SLACK)
         found = _layer(state, region, number, (z, tangent, columns, noise, value))
         slope = slopes_where(z > 0, low)
         rows = found.rows
@@ -170,7 +170,7 @@ def _reach_of_all(state: _Sweep, region: Region, values: tuple[Tensor, ...]) -> 
     s = torch.where(z[0] > 0, -1.0, 1.0).to(z)
     by_others = (columns * s).clamp_min(0).T @ state.chords.most
     value = s * z[0] + region.support(tangent.T * s.unsqueeze(1)) + by_others
-    return value + 2.0**-30 * (z[0].abs() + by_others)
+    return value + SLACK * (z[0].abs() + by_others)
 
 
 def _parts(chords: Chords) -> tuple[Tensor, Tensor, Tensor]:
@@ -258,7 +258,7 @@ def _backward(
         v, size = slope * u, slope * (size + u.abs())
         size[0, rows] = size[0, rows] + compact.steepest[own]
     gradient, size = network.stages[0].adjoint(v), network.stages[0].absolute().adjoint(size)
-    noise = (margin * size.norm()).item() * (1 + 2.0**-30)
+    noise = (margin * size.norm()).item() * (1 + SLACK)
     places = torch.cat(switched) if switched else torch.zeros(0, dtype=torch.long)
     return Swept(replace(compact, gradient_noise=noise), gradient[0], places)
 

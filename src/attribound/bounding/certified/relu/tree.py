@@ -102,7 +102,8 @@ class Tree:
         if not len(slope):
             return
         near = nearest(self.region, slope, threshold)
-        points = torch.stack([near, 1.001 * near, slope.sum(0)])
+        along = torch.nn.functional.normalize(slope, dim=1).sum(0)  # rows have units of their own
+        points = torch.stack([near, 1.001 * near, along])
         points = torch.cat([self.region.inside(points[:2]), self.region.furthest(points)])
         self.attained = max(self.attained, self.attain(points))
 
