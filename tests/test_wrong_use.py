@@ -40,8 +40,8 @@ class Tokens(nn.Module):
         return self.head(self.embedding(x).mean(1))
 
 
-def bound(model: object, x: Tensor = X, **asked: object) -> object:
-    return ab.bound(ab.Saliency(model), x, BALL, **asked)
+def bound(model: object, x: Tensor = X, ball: ab.Ball = BALL, **asked: object) -> object:
+    return ab.bound(ab.Saliency(model), x, ball, **asked)
 
 
 def in_inference_mode() -> object:
@@ -145,6 +145,22 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a truth as radius": (
         lambda: ab.L2Ball(True),
         "epsilon: expected a number, got True; one radius serves",
+    ),
+    "units as a text": (
+        lambda: ab.L2Ball(0.1, scale="a"),
+        "scale: expected a number, or a tensor with one for each feature, got 'a'; use e.g.",
+    ),
+    "an example that can't change": (
+        lambda: bound(net(), ball=ab.L2Ball(0.1, scale=torch.tensor([[1.0], [0.0]]).expand(2, 7))),
+        r"scale: expected some feature above 0 in every example, got none in examples \[1\]; leave",
+    ),
+    "half a reason": (
+        lambda: ab.reasons(ab.Saliency(net()), X, BALL, k=1.5),
+        "k: expected a whole number from 1 to 6, fewer than there are scores, got 1.5; credit",
+    ),
+    "a reason of one score": (
+        lambda: ab.reasons(lambda x, _: x[:, :1], X, BALL, k=1, target=0),
+        "k: expected maps of more than one score.*, got one score; attribound.bound says how far",
     ),
     "other features, judged": (
         lambda: judge(ab.Saliency(net()), X, X[:, :6]),

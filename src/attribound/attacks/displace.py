@@ -14,6 +14,7 @@ from attribound.attacks.objectives import MapObjective, Problem
 from attribound.attacks.steps import Beginning, InBall, Jump, LinearOptimum, Start
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
+from attribound.basics.numbers import is_count
 from attribound.basics.tensors import dot
 from attribound.values import NO_SETTING, register
 
@@ -39,12 +40,17 @@ def first_of(scores: Tensor, k: int, by: By) -> Tensor:
             got=repr(by),
             remedy="rank by signed scores or by their absolute values",
         )
-    if not 1 <= k < flat.shape[1]:
+    most = flat.shape[1] - 1
+    if not is_count(k) or k > most:
         raise InputError(
             "k",
-            expected=f"a number from 1 to {flat.shape[1] - 1}, fewer than there are scores",
-            got=repr(k),
-            remedy="credit notices give at most 4 reasons",
+            expected=f"a whole number from 1 to {most}, fewer than there are scores"
+            if most
+            else "maps of more than one score, of which some are the largest",
+            got=repr(k) if most else "one score",
+            remedy="credit notices give at most 4 reasons"
+            if most
+            else "attribound.bound says how far one score moves",
         )
     return flat.argsort(dim=1, descending=True, stable=True)[:, :k]
 

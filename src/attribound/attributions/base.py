@@ -109,6 +109,11 @@ class Attribution(Value, ABC):
         with torch.no_grad():
             return self._value(x, target).detach()
 
+    def revalue_and_predict(self, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The same, and the predicted classes; None without a classifier."""
+        known = self.classifier
+        return self.revalue(x, target), None if known is None else known.predict(x)
+
     def relinearize(self, x: Tensor, target: Tensor) -> Linearization:
         """Attribution and Jacobian near points that were checked before: for inner loops."""
         with torch.no_grad():

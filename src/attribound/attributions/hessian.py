@@ -73,13 +73,18 @@ def single_point(x: Tensor, target: Tensor) -> Path:
     return Path(torch.zeros_like(x), x, one, one, target)
 
 
-def mean_gradient(classifier: Classifier, path: Path) -> Tensor:
-    """Weighted mean of the gradients along the path, ``(batch, *features)``; no graph kept."""
+def mean_gradient(classifier: Classifier, path: Path, logits: list[Tensor] | None = None) -> Tensor:
+    """Weighted mean of the gradients along the path, ``(batch, *features)``; no graph kept.
+
+    The logits of all points, piece by piece, are added to ``logits``.
+    """
     out = torch.zeros_like(path.base)
     for rows, nodes in _parts(classifier, path):
         part = path[rows].at(nodes)
         points, target = part.points()
-        gradient = classifier.gradient(points.requires_grad_(), target)
+        seen, gradient = classifier.logits_and_gradient(points.requires_grad_(), target)
+        if logits is not None:
+            logits.append(seen)
         out[rows] += part.average(gradient, part.weights)
     return out
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from attribound.basics.errors import InputError
+from attribound.basics.numbers import is_count
 
 NoiseKind = Literal["gaussian", "uniform"]
 Normaliser = Literal["unit", "sign", "top"]
@@ -98,10 +99,10 @@ def tops(flat: Tensor, k: int | None) -> Tensor:
 def top_count(k: int | None, scores: int) -> int:
     """``k`` itself, or a tenth of the scores, at least one."""
     count = max(1, scores // 10) if k is None else k
-    if not 1 <= count <= scores:
+    if not is_count(count) or count > scores:
         raise InputError(
             "k",
-            expected=f"from 1 to {scores}, the number of scores",
+            expected=f"a whole number from 1 to {scores}, the number of scores",
             got=repr(k),
             remedy="leave it out for a tenth of the scores",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from attribound.attributions.base import Linearization, ModelAttribution
@@ -22,6 +23,13 @@ class Saliency(ModelAttribution):
 
     Its Jacobian is the Hessian of the logit, symmetric.
     """
+
+    def revalue_and_predict(self, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor | None]:
+        """From one pass: the gradient meets the logits on its way."""
+        with torch.no_grad():
+            logits: list[Tensor] = []
+            maps = mean_gradient(self.classifier, single_point(x, target), logits)
+            return maps.detach(), torch.cat(logits).argmax(1)
 
     def _value(self, x: Tensor, target: Tensor) -> Tensor:
         return mean_gradient(self.classifier, single_point(x, target))

@@ -1,8 +1,15 @@
 """Sets of perturbations, and what bounds and attacks ask of them."""
 
-from attribound.balls.ball import Ball, Enclosure, check_ball, enclosure
+from attribound.balls.ball import (
+    Ball,
+    Enclosure,
+    check_ball,
+    check_number,
+    check_order,
+    enclosure,
+)
 from attribound.balls.geometry import project, unit_maximiser
-from attribound.balls.lp import L2Ball, LinfBall, LpBall, check_number, check_order
+from attribound.balls.lp import L2Ball, LinfBall, LpBall
 
 __all__ = [
     "Ball",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -173,3 +174,37 @@ def enclosure(ball: Ball, x: Tensor) -> Enclosure:
             remedy="make the two agree: bounds speak of the first, attacks use the second",
         )
     return around
+
+
+def check_order(p: float) -> float:
+    """``p`` as a float, refused unless it is the order of a norm."""
+    order = check_number("p", p)
+    if not order >= 1:
+        raise InputError(
+            "p", expected="the order of a norm, 1 <= p <= inf", got=repr(p), remedy="use p >= 1"
+        )
+    return order
+
+
+def check_number(name: str, value: float) -> float:
+    """``value`` as a float, refused unless it is a number."""
+    if not isinstance(value, (bool, str)):
+        with suppress(TypeError, ValueError):
+            return float(value)
+    remedy = "one radius serves the whole batch"
+    raise InputError(name, expected="a number", got=repr(value), remedy=remedy)
+
+
+def check_units(name: str, value: object) -> float | Tensor:
+    """``value`` as a number or a tensor of them, refused if it is neither."""
+    if isinstance(value, Tensor):
+        return value
+    with suppress(TypeError, ValueError, RuntimeError):  # of what holds no numbers
+        made = torch.as_tensor(None if isinstance(value, bool) else value, dtype=torch.float64)
+        return made if made.dim() else float(made)
+    raise InputError(
+        name,
+        expected="a number, or a tensor with one for each feature",
+        got=repr(value),
+        remedy=f"use e.g. {name}=torch.ones_like(x[0])",
+    )

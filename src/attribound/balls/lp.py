@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from attribound.balls.ball import Ball, Enclosure
+from attribound.balls.ball import Ball, Enclosure, check_number, check_order, check_units
 from attribound.balls.geometry import project, settled, unit_maximiser, within
 from attribound.balls.sampling import in_ball, on_sphere
 from attribound.basics.errors import InputError
@@ -60,9 +59,8 @@ class LpBall(Ball):
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "p", check_order(self.p))
         for name in ("low", "high", "scale"):
-            end = getattr(self, name)
-            if end is not None and not isinstance(end, Tensor):
-                object.__setattr__(self, name, check_number(name, end))
+            if (end := getattr(self, name)) is not None:
+                object.__setattr__(self, name, check_units(name, end))
         low, high = self._range
         if not (torch.as_tensor(low) < torch.as_tensor(high)).all():
             raise InputError(
@@ -206,7 +204,15 @@ class LpBall(Ball):
         return replace(self, **cut) if cut else self
 
     def check_inside(self, x: Tensor) -> None:
-        """Refuse inputs that are outside the range to begin with."""
+        """Refuse inputs that are outside the range already, or in which nothing can change."""
+        scale = self.scaling(x)
+        if scale is not None and (still := ~(scale > 0).flatten(1).any(1)).any():
+            raise InputError(
+                "scale",
+                expected="some feature above 0 in every example",
+                got=f"none in examples {still.nonzero().flatten().tolist()}",
+                remedy="leave out examples in which nothing can change",
+            )
         low, high = (torch.as_tensor(end).to(x) for end in self._range)
         if (x < low).any() or (x > high).any():
             raise InputError(
@@ -278,22 +284,3 @@ def _divided(delta: Tensor, scale: Tensor | None) -> Tensor:
 
 def _shown(end: float | Tensor) -> str:
     return repr(end) if isinstance(end, float) else f"tensor of shape {tuple(end.shape)}"
-
-
-def check_order(p: float) -> float:
-    """``p`` as a float, refused unless it is the order of a norm."""
-    order = check_number("p", p)
-    if not order >= 1:
-        raise InputError(
-            "p", expected="the order of a norm, 1 <= p <= inf", got=repr(p), remedy="use p >= 1"
-        )
-    return order
-
-
-def check_number(name: str, value: float) -> float:
-    """``value`` as a float, refused unless it is a number."""
-    if not isinstance(value, (bool, str)):
-        with suppress(TypeError, ValueError):
-            return float(value)
-    remedy = "one radius serves the whole batch"
-    raise InputError(name, expected="a number", got=repr(value), remedy=remedy)

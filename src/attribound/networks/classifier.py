@@ -120,16 +120,22 @@ class Classifier:
 
     def gradient(self, x: Tensor, target: Tensor, *, create_graph: bool = False) -> Tensor:
         """Gradient of the target's logit at each example; ``x`` must require gradients."""
+        return self.logits_and_gradient(x, target, create_graph=create_graph)[1]
+
+    def logits_and_gradient(
+        self, x: Tensor, target: Tensor, *, create_graph: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """The logits on the way to that gradient, too."""
         if not create_graph:
             made = self._structured(x, lambda network: network.gradient(x, target))
             if made is not None:
                 check_logits(made[0])
-                return made[1]
+                return made
         with torch.enable_grad():
             with FastDerivatives():
                 logits = check_logits(self.logits(x))
             score = logits.gather(1, target.unsqueeze(1)).sum()
-            return differentiate(score, x, create_graph=create_graph)
+            return logits.detach(), differentiate(score, x, create_graph=create_graph)
 
     def loss_slope(self, points: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """A loss ``(batch,)`` of the logits at ``points``, and its gradient there."""

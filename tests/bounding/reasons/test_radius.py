@@ -75,7 +75,7 @@ def test_two_questions_at_once_are_refused() -> None:
     attribution, x = cases.quadratic([-5.0, 3.0, 1.0, 0.5])
     with pytest.raises(ab.InputError, match="keep= alone, or one of"):
         ab.max_epsilon(attribution, x, keep=2, degrees=30)
-    with pytest.raises(ab.InputError, match="k: expected a number from 1 to 3"):
+    with pytest.raises(ab.InputError, match="k: expected a whole number from 1 to 3"):
         ab.max_epsilon(attribution, x, keep=4)
 
 

@@ -273,7 +273,7 @@ def test_an_attack_of_ones_own() -> None:
 def test_what_can_not_be_asked_is_refused() -> None:
     attribution, x = cases.quadratic([-5.0, 3.0, 1.0, 0.5])
     ball = ab.L2Ball(0.1)
-    with pytest.raises(ab.InputError, match="k: expected a number from 1 to 3"):
+    with pytest.raises(ab.InputError, match="k: expected a whole number from 1 to 3"):
         ab.reasons(attribution, x, ball, 4)
     with pytest.raises(ab.InputError, match="by: expected 'value' or 'absolute'"):
         ab.reasons(attribution, x, ball, 2, by="size")

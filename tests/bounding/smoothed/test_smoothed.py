@@ -13,10 +13,11 @@ from rich.console import Console
 from torch import Tensor, nn
 
 import attribound as ab
-from attribound.attributions.noise import normalised, top_count
+from attribound.attributions.noise import generator_of, noisy, normalised, top_count
 from attribound.basics.tensors import angle_degrees
 from attribound.bounding.smoothed import drawing
 from attribound.bounding.smoothed import method as smoothed_method
+from attribound.bounding.smoothed.drawing import FIRST
 from attribound.results import AVERAGED
 
 METHOD = ab.Smoothed(draws=400)
@@ -103,6 +104,28 @@ class TestTheBound:
             there = average(x[:1] + ball.sample_sphere(x[:1], seed))[None]
             turned.append(angle_degrees(here, there).item())
         assert max(turned) < bound.degrees.item() < 4 * max(turned)
+
+    @pytest.mark.parametrize("structured", [True, False])
+    @pytest.mark.parametrize("kind", [ab.Saliency, ab.InputXGradient])
+    def test_the_share_of_labels_is_that_of_the_network(
+        self, kind: type[ab.Saliency], structured: bool
+    ) -> None:
+        """From the pass that makes the maps, or from one of its own: as the network says."""
+        network, x = table()
+        classifier = ab.Classifier(network, structured=structured)
+        explained = kind(classifier)
+        bound = ab.bound(explained, x, ab.L2Ball(0.1), method=ab.Smoothed(2.0, draws=500))
+        assert ((bound.label_share > 0.1) & (bound.label_share < 0.95)).all()
+        for row in range(2):
+            noise = 2.0 * generator_of(x[row], 0, FIRST).standard_normal((100, 6))
+            points = noisy(x[row], noise)
+            with torch.no_grad():
+                same = network(points).argmax(1) == bound.target[row]
+            assert bound.label_share[row].item() == pytest.approx(same.double().mean().item())
+            maps, predicted = explained.revalue_and_predict(points, bound.target[row].expand(100))
+            assert torch.equal(predicted == bound.target[row], same)
+            alone = explained.revalue(points, bound.target[row].expand(100))
+            assert torch.equal(maps, alone)
 
     def test_an_average_that_is_another_explanation_says_so(self) -> None:
         x = torch.full((2, 6), 0.5)
@@ -388,6 +411,9 @@ class TestSettings:
             ({"sigma": 0.0}, "a finite sigma > 0"),
             ({"sigma": math.inf}, "a finite sigma > 0"),
             ({"draws": 10}, "draws >= 50"),
+            ({"draws": 500.0}, "whole numbers: draws >= 50.* got .*draws=500.0"),
+            ({"sigma": "a"}, "a finite sigma > 0.* got sigma='a'"),
+            ({"seed": -1}, "seed >= 0"),
             ({"alpha": 1.0}, "0 < alpha < 1"),
             ({"chunk": 0}, "chunk >= 1"),
             ({"normaliser": "raw"}, "one of unit, sign, top"),
@@ -404,6 +430,8 @@ class TestSettings:
         assert top_count(None, 3) == 1
         with pytest.raises(ab.InputError, match="from 1 to 3, the number of scores"):
             top_count(4, 3)
+        with pytest.raises(ab.InputError, match=r"a whole number from 1 to 3.* got 1.5"):
+            top_count(1.5, 3)
 
     def test_the_anchors_are_weaker(self) -> None:
         """Mean-only and uniform noise, on the same number of draws."""

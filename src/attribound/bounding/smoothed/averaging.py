@@ -56,13 +56,13 @@ def average(
     classifier = source.attribution.classifier
     label = None if classifier is None else classifier.predict(source.x)
     same, votes = 0, np.zeros(at_x.size)
-    for points, maps in source.maps(first, FIRST):
+    for maps, predicted in source.maps(first, FIRST, predict=True):
         pilot.add(normalised(maps, kind, k).cpu().numpy())
         votes += _voted(maps, k)
-        if classifier is not None and label is not None:
-            same += int(torch.eq(classifier.predict(points), label).sum())
+        if predicted is not None and label is not None:
+            same += int(torch.eq(predicted, label).sum())
     second = SecondBatch(pilot.centre)
-    for _, maps in source.maps(draws - first, SECOND):
+    for maps, _ in source.maps(draws - first, SECOND):
         second.add(normalised(maps, kind, k).cpu().numpy())
         votes += _voted(maps, k)
     found = known(pilot, second.summary(), alpha)

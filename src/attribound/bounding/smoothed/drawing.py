@@ -46,22 +46,31 @@ class Source:
     chunk: int
     advance: Callable[[int], None] = lambda _: None
 
-    def maps(self, draws: int, stream: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Chunks of noisy inputs and their maps, ``draws`` in all."""
+    def maps(
+        self, draws: int, stream: int, *, predict: bool = False
+    ) -> Iterator[tuple[Tensor, Tensor | None]]:
+        """Chunks of maps of noisy inputs, ``draws`` in all, and what is predicted of these.
+
+        None in place of predictions that were not asked for, or are of no classifier.
+        """
+        value = self.attribution.revalue_and_predict if predict else self._alone
         generator = generator_of(self.x, self.seed, stream)
         labels = self.target.expand(self.chunk)
         for start in range(0, draws, self.chunk):
             points = noisy(self.x[0], self.noise.draw(generator, self.chunk))
-            maps = self.attribution.revalue(points, labels)
+            maps, predicted = value(points, labels)
             self._refuse_nan(maps)
             kept = min(self.chunk, draws - start)
             self.advance(kept)
-            yield points[:kept], maps[:kept]
+            yield maps[:kept], None if predicted is None else predicted[:kept]
 
     def vectors(self, draws: int, stream: int, kind: Normaliser, k: int | None) -> Iterator[Array]:
         """The same maps made bounded, in float64."""
-        for _, maps in self.maps(draws, stream):
+        for maps, _ in self.maps(draws, stream):
             yield normalised(maps, kind, k).cpu().numpy()
+
+    def _alone(self, points: Tensor, labels: Tensor) -> tuple[Tensor, None]:
+        return self.attribution.revalue(points, labels), None
 
     def _refuse_nan(self, maps: Tensor) -> None:
         if not torch.isfinite(maps).all():

@@ -18,6 +18,8 @@ from attribound.attributions.averaged import Averaged
 from attribound.attributions.noise import Noise, NoiseKind, Normaliser
 from attribound.balls import Ball, check_ball, enclosure
 from attribound.basics.errors import InputError
+from attribound.basics.numbers import is_count, is_finite
+from attribound.basics.tensors import round_up
 from attribound.bounding.method import Method, Question
 from attribound.bounding.smoothed.averaging import ExampleAverage, average
 from attribound.bounding.smoothed.drawing import Source
@@ -76,12 +78,15 @@ class Smoothed(Method):
 
     def __post_init__(self) -> None:
         """Refuse noise that is none, and too few draws to say anything."""
-        fine = 0 < self.sigma < math.inf and 0 < self.alpha < 1
-        if not (fine and self.draws >= _FEWEST and self.chunk >= 1 and self.seed >= 0):
+        fine = is_finite(self.sigma) and self.sigma > 0
+        fine = fine and is_finite(self.alpha) and 0 < self.alpha < 1
+        fine = fine and is_count(self.draws) and self.draws >= _FEWEST
+        seeded = self.seed == 0 or is_count(self.seed)
+        if not (fine and is_count(self.chunk) and seeded):
             raise InputError(
                 "Smoothed",
-                expected=f"a finite sigma > 0, draws >= {_FEWEST}, 0 < alpha < 1, chunk >= 1, "
-                "seed >= 0",
+                expected=f"a finite sigma > 0, 0 < alpha < 1, whole numbers: draws >= {_FEWEST}, "
+                "chunk >= 1, seed >= 0",
                 got=f"sigma={self.sigma!r}, draws={self.draws!r}, alpha={self.alpha!r}, "
                 f"chunk={self.chunk!r}, seed={self.seed!r}",
                 remedy="use e.g. sigma=0.25, draws=5000, alpha=1e-3",
@@ -135,7 +140,8 @@ class Smoothed(Method):
             status.append(reservations(question.attribution, example, start))
             source.append(turning.moves(min(shift, 1.0))[1] + to.remark)
         return MaxEpsilon(
-            epsilon=torch.tensor(radii).to(question.x),
+            # Rounded down: at the next larger number nothing was proved.
+            epsilon=-round_up(-torch.tensor(radii, dtype=torch.float64), question.x),
             ball=question.ball,
             threshold=f"{kind} <= {limit:g}",
             target=question.target,

@@ -50,6 +50,8 @@ def stated(
     least = -up(-max(known.length, 0.0))
     smallest = float(to.sigma[to.sigma > 0].min())
     claim = claim_named("smoothed")
+    # The map is shown in the dtype of the inputs, which turns it by less than this.
+    rounded = math.degrees(torch.finfo(x.dtype).eps)
     return SmoothedBound(
         ball=question.ball.rows(question.x, row),
         target=question.target[row],
@@ -70,7 +72,7 @@ def stated(
         products=torch.tensor([example.draws], device=x.device),
         status=(reservations(question.attribution, example, degrees),),
         subject=averaged_title(question.attribution.subject),
-        shown_degrees=up(turning.shown(to.shift)),
+        shown_degrees=up(min(turning.shown(to.shift) + rounded, 180.0)),
         map=torch.from_numpy(known.shown).to(x).view(1, *example.shape),
         similarity=torch.tensor([example.similarity]).to(x),
         label_share=(

@@ -161,7 +161,10 @@ class LeakyReLU(Pointwise):
 
     negative: float = 0.0
 
-    def at(self, z: Tensor, *, owned: bool) -> tuple[Tensor, PointwiseAt]:  # noqa: ARG002
-        one = torch.ones((), dtype=z.dtype, device=z.device)
-        slope = torch.where(z > 0, one, self.negative)
-        return z * slope, PointwiseAt(slope, None)
+    def at(self, z: Tensor, *, owned: bool) -> tuple[Tensor, PointwiseAt]:
+        if self.negative:
+            one = torch.ones((), dtype=z.dtype, device=z.device)
+            slope = torch.where(z > 0, one, self.negative)
+        else:  # one pass of memory where a choice between two numbers takes several
+            slope = torch.gt(z, 0, out=torch.empty_like(z))
+        return z.mul_(slope) if owned else z * slope, PointwiseAt(slope, None)
