@@ -61,6 +61,34 @@ def test_holds_on_convolutions_against_samples(ball, many, monkeypatch) -> None:
         assert bound.claim.name == "certified"
 
 
+@pytest.mark.parametrize("p", [1.0, 2.0, math.inf])
+def test_climbing_over_switches_attains_more_inside_the_ball(p, monkeypatch) -> None:
+    """Many neurons that could switch, none by much: the furthest of them alone is not the worst."""
+    radius = {1.0: 0.5, 2.0: 0.2, math.inf: 0.02}[p]
+    ball = ab.LpBall(radius, p, low=0.0, high=1.0)
+    climbed, tried, gains = deviation.Moving._climbed, [], []
+
+    def kept(*asked):
+        tried.append(climbed(*asked))
+        return tried[-1]
+
+    for seed in range(3):
+        net, x = convolutional(seed), torch.rand(1, 1, 6, 6)
+        for kind in (ab.Saliency(net), ab.IntegratedGradients(net, 3)):
+            monkeypatch.setattr(deviation.Moving, "_climbed", lambda *_: torch.zeros(0, 36))
+            without = ab.bound(kind, x, ball, method=ab.Certified(nodes=1))
+            monkeypatch.setattr(deviation.Moving, "_climbed", kept)
+            found = ab.bound(kind, x, ball, method=ab.Certified(nodes=1))
+            assert found.gap.attained.item() <= found.euclidean.item()
+            gains.append(found.gap.attained.item() / without.gap.attained.item())
+            deltas = tried[-1].reshape(-1, 1, 6, 6)
+            points = deltas + x.double()
+            assert ball.contains(deltas, x.double().expand_as(deltas), 1e-9).all()
+            assert ((points >= -1e-6) & (points <= 1 + 1e-6)).all()  # roundings of x
+    assert min(gains) >= 1
+    assert max(gains) > 1.02
+
+
 def test_a_range_of_values_makes_it_smaller() -> None:
     """Dark pixels get no darker: fewer neurons can switch."""
     net, x = convolutional(), torch.zeros(1, 1, 6, 6)
