@@ -132,14 +132,31 @@ def test_memory_is_limited() -> None:
         ab.bound(ab.Saliency(net), x, ab.L2Ball(0.1), method=ab.Certified(memory_limit=100))
 
 
-def test_a_network_in_few_digits_gets_no_number() -> None:
-    """Sums of many terms in bfloat16 have no error bound worth the name."""
-    net = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 3)).eval().to(torch.bfloat16)
-    x = torch.rand(1, 6).to(torch.bfloat16)
-    assert evaluation_unit(ab.Saliency(net), x) == 2.0**-8
+@pytest.mark.parametrize(
+    ("dtype", "width", "unit"), [(torch.bfloat16, 20, 2.0**-8), (torch.float16, 2, math.inf)]
+)
+def test_a_network_in_few_digits_gets_no_number(dtype, width, unit) -> None:
+    """Sums of many terms in bfloat16 have no error bound worth the name; float16 underflows."""
+    net = nn.Sequential(nn.Linear(2, width), nn.ReLU(), nn.Linear(width, 3)).eval().to(dtype)
+    x = torch.rand(1, 2).to(dtype)
+    assert evaluation_unit(ab.Saliency(net), x) == unit
     bound = ab.bound(ab.Saliency(net), x, ab.L2Ball(0.1), claim="certified")
     assert math.isinf(bound.euclidean.item())
     assert ab.Status.VACUOUS in bound.status[0]
+    assert ab.Status.STOPPED in bound.status[0]
+
+
+def test_masks_that_underflow_count() -> None:
+    """A preactivation of 6e-46 is zero in float32: the neuron is off."""
+    net = nn.Sequential(nn.Linear(1, 1, bias=False), nn.ReLU(), nn.Linear(1, 2)).eval()
+    with torch.no_grad():
+        net[0].weight.fill_(1e-30)
+        net[2].weight.copy_(torch.tensor([[1e30], [0.0]]))
+    saliency, label = ab.Saliency(net, label=0), torch.tensor([0])
+    x = torch.tensor([[1e-15]])
+    moved = saliency(x - 4e-16) - saliency(x)
+    assert moved.norm().item() == pytest.approx(1, rel=1e-6)
+    assert ab.bound(saliency, x, ab.L2Ball(4e-16), label, claim="certified").euclidean >= 1
 
 
 def test_masks_of_the_evaluated_network_count() -> None:
