@@ -132,6 +132,24 @@ def test_memory_is_limited() -> None:
         ab.bound(ab.Saliency(net), x, ab.L2Ball(0.1), method=ab.Certified(memory_limit=100))
 
 
+def test_what_moves_most_is_looked_at_first(monkeypatch) -> None:
+    """So that what does not fit is refused before minutes are spent on the rest of the path."""
+    looked, right = [], deviation.Moving.swept
+
+    def swept(self, number):
+        looked.append(self.path.nodes[number])
+        return right(self, number)
+
+    monkeypatch.setattr(deviation.Moving, "swept", swept)
+    ig = ab.IntegratedGradients(dense(), steps=4, quadrature="midpoint")
+    x, ball = torch.rand(1, 6), ab.L2Ball(0.1)
+    bound = ab.bound(ig, x, ball, claim="certified")
+    assert looked == [0.875, 0.625, 0.375, 0.125]
+    points = x + ball.sample_sphere(x.expand(100, 6), 0)
+    moved = ig(points, bound.target.expand(100)) - ig(x, bound.target)
+    assert (moved.norm(dim=1) <= bound.euclidean).all()
+
+
 @pytest.mark.parametrize(
     ("dtype", "width", "unit"), [(torch.bfloat16, 20, 2.0**-8), (torch.float16, 2, math.inf)]
 )

@@ -63,9 +63,11 @@ def flips(
     if max(margins) > 0.01:  # sums of so many terms in so few digits have no error bound
         return Flips(math.inf, math.inf, 0.0, 0, 0, exact=False, stopped=True)
     question = Moving(network, path, target, region, effort)
-    swept = [question.swept(number) for number in range(len(path.nodes))]
+    # What moves most comes first: if that is refused, nothing is computed in vain.
+    order = sorted(range(len(path.nodes)), key=lambda number: -path.nodes[number])
+    swept = {number: question.swept(number) for number in order}
     if len(swept) > 1:
-        return question.together(swept)
+        return question.together([swept[number] for number in range(len(swept))])
     return question.branched(swept[0])
 
 
