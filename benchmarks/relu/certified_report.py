@@ -33,10 +33,11 @@ def certificates_report(rows: pa.Table) -> str:
     cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in listed:
         cells.setdefault(tuple(row[name] for name in _KEY), []).append(row)
-    over = sum(max(row["attack"], row["attained"]) > row["value"] for row in listed)
+    measured = [row for row in listed if not _refused(row)]
+    over = sum(max(row["attack"], row["attained"]) > row["value"] for row in measured)
     names = dict.fromkeys(key[0] for key in cells)
     tables = [_table(name, {k: own for k, own in cells.items() if k[0] == name}) for name in names]
-    told = f"Attacks that went further than a certificate: {over} of {len(listed)}."
+    told = f"Attacks that went further than a certificate: {over} of {len(measured)}."
     return "\n\n".join([_TITLE, *tables, told])
 
 
@@ -45,9 +46,24 @@ def _table(name: str, cells: dict[tuple[Any, ...], list[dict[str, Any]]]) -> str
     tables = []
     for kind in kinds:
         own = sorted((key for key in cells if key[1] == kind), key=lambda key: (key[4], *key[2:4]))
-        lines = [[*map(_cell, key[2:]), *_figures(cells[key])] for key in own]
-        tables.append(render(f"{name}, {kind}", [*_KEY[2:], *_HEADER], lines))
+        there = {key: [row for row in cells[key] if not _refused(row)] for key in own}
+        lines = [[*map(_cell, key[2:]), *_figures(some)] for key, some in there.items() if some]
+        tables += [render(f"{name}, {kind}", [*_KEY[2:], *_HEADER], lines)] if lines else []
+        notes = [_note(key, cells[key]) for key in own if any(map(_refused, cells[key]))]
+        tables += ["\n".join(notes)] if notes else []
     return "\n\n".join(tables)
+
+
+def _refused(row: dict[str, Any]) -> bool:
+    """Whether there was no certificate within the limit of memory."""
+    return not row["nodes"]
+
+
+def _note(key: tuple[Any, ...], own: Sequence[dict[str, Any]]) -> str:
+    """Where there is no number, and why."""
+    name, kind, ball, epsilon, _ = key
+    reasons = [row["status"] for row in own if _refused(row)]
+    return f"{name}, {kind}, {ball} {epsilon:g}: {len(reasons)} of {len(own)} {min(reasons)}"
 
 
 def _cell(value: object) -> object:

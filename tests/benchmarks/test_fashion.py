@@ -7,6 +7,7 @@ changed, one child for each, the table.
 from __future__ import annotations
 
 import importlib.util
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -158,16 +159,31 @@ def test_a_certificate_that_is_exceeded_is_counted(one, tmp_path) -> None:
     assert "yet" in certificates_report(certificates.SCHEMA.empty_table())
 
 
+def test_what_does_not_fit_is_stored_with_its_reason(one, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(certificates, "METHOD", ab.Certified(memory_limit=1000))
+    certificates.run(tmp_path, 2, 0)
+    rows = certificates.stored(tmp_path).rows
+    assert {row["value"] for row in rows.to_pylist()} == {math.inf}
+    told = certificates_report(rows)
+    assert "mlp" not in told
+    assert "tiny, saliency, l2 0.1: 2 of 2 refused: " in told
+    assert " GiB for 6 directions and a layer of 8" in told
+    assert "further than a certificate: 0 of 0." in told
+
+
 def test_the_plan_has_every_ball_and_keeps_images_in_their_range() -> None:
     cells = [*certificates.plan(5, 1)]
     assert len(cells) == len({(cell, place) for cell, place in cells})
+    asked: dict[tuple[str, str], set[ab.LpBall]] = {}
     for cell, _ in cells:
         assert cell.ball.limited != cell.network.startswith("credit")
-        cnn = certificates.SMALL + certificates.LARGER
-        small = {"cnn": cnn, "tiny": certificates.TINY}.get(
-            cell.network.partition("-")[0], certificates.BALLS
+        asked.setdefault((cell.network, cell.attribution), set()).add(
+            replace(cell.ball, low=None, high=None)
         )
-        assert replace(cell.ball, low=None, high=None) in small
+    assert len(asked) == 3 * len({network for network, _ in asked})
+    for (network, kind), balls in asked.items():
+        more = certificates.SMALL if (network[:3], kind) == ("cnn", "saliency") else ()
+        assert balls == {*certificates.BALLS, *more}
 
 
 def test_intervals_hold_on_samples() -> None:

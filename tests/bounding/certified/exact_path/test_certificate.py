@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -620,6 +621,24 @@ def test_the_batch_has_the_claim_certified() -> None:
     jumping = ab.IntegratedGradients(reference.without_biases(), quadrature="exact")
     made = ab.bound(jumping, x.double(), ab.L2Ball(0.05), claim="certified")
     assert not any(ab.Status.JUMPS in status for status in made.status)  # it holds across jumps
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+def test_inputs_and_maps_in_float32_count(left_out, monkeypatch) -> None:
+    """In balls of a few roundings x + delta is elsewhere than delta says, and maps are rounded."""
+    net = nn.Sequential(nn.Linear(2, 1), nn.ReLU(), nn.Linear(1, 2)).eval()
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[3.0, 4.0]]))
+        net[0].bias.fill_(-1.0)
+        net[2].weight.copy_(torch.tensor([[2.0], [0.0]]))
+    ig, ball = ab.IntegratedGradients(net, label=0, quadrature="exact"), ab.L2Ball(1e-7)
+    x = torch.tensor([[0.7, 0.6]])
+    many = x.expand(500, -1)
+    moved = ig(many + ball.project(ball.sample_sphere(many, 0), many)) - ig(x)
+    if left_out:
+        monkeypatch.setattr(torch, "finfo", lambda dtype: SimpleNamespace(eps=0.0))
+    proved = certify_exact(ig, x, ball, torch.tensor([0])).value
+    assert (moved.norm(dim=1).max() > proved[0]) == left_out
 
 
 def test_as_the_ball_shrinks_it_becomes_first_order() -> None:

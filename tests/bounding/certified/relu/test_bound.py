@@ -61,6 +61,34 @@ def test_holds_on_convolutions_against_samples(ball, many, monkeypatch) -> None:
         assert bound.claim.name == "certified"
 
 
+@pytest.mark.parametrize("p", [1.0, 2.0, math.inf])
+def test_climbing_over_switches_attains_more_inside_the_ball(p, monkeypatch) -> None:
+    """Many neurons that could switch, none by much: the furthest of them alone is not the worst."""
+    radius = {1.0: 0.5, 2.0: 0.2, math.inf: 0.02}[p]
+    ball = ab.LpBall(radius, p, low=0.0, high=1.0)
+    climbed, tried, gains = deviation.Moving._climbed, [], []
+
+    def kept(*asked):
+        tried.append(climbed(*asked))
+        return tried[-1]
+
+    for seed in range(3):
+        net, x = convolutional(seed), torch.rand(1, 1, 6, 6)
+        for kind in (ab.Saliency(net), ab.IntegratedGradients(net, 3)):
+            monkeypatch.setattr(deviation.Moving, "_climbed", lambda *_: torch.zeros(0, 36))
+            without = ab.bound(kind, x, ball, method=ab.Certified(nodes=1))
+            monkeypatch.setattr(deviation.Moving, "_climbed", kept)
+            found = ab.bound(kind, x, ball, method=ab.Certified(nodes=1))
+            assert found.gap.attained.item() <= found.euclidean.item()
+            gains.append(found.gap.attained.item() / without.gap.attained.item())
+            deltas = tried[-1].reshape(-1, 1, 6, 6)
+            points = deltas + x.double()
+            assert ball.contains(deltas, x.double().expand_as(deltas), 1e-9).all()
+            assert ((points >= -1e-6) & (points <= 1 + 1e-6)).all()  # roundings of x
+    assert min(gains) >= 1
+    assert max(gains) > 1.02
+
+
 def test_a_range_of_values_makes_it_smaller() -> None:
     """Dark pixels get no darker: fewer neurons can switch."""
     net, x = convolutional(), torch.zeros(1, 1, 6, 6)
@@ -104,14 +132,49 @@ def test_memory_is_limited() -> None:
         ab.bound(ab.Saliency(net), x, ab.L2Ball(0.1), method=ab.Certified(memory_limit=100))
 
 
-def test_a_network_in_few_digits_gets_no_number() -> None:
-    """Sums of many terms in bfloat16 have no error bound worth the name."""
-    net = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 3)).eval().to(torch.bfloat16)
-    x = torch.rand(1, 6).to(torch.bfloat16)
-    assert evaluation_unit(ab.Saliency(net), x) == 2.0**-8
+def test_what_moves_most_is_looked_at_first(monkeypatch) -> None:
+    """So that what does not fit is refused before minutes are spent on the rest of the path."""
+    looked, right = [], deviation.Moving.swept
+
+    def swept(self, number):
+        looked.append(self.path.nodes[number])
+        return right(self, number)
+
+    monkeypatch.setattr(deviation.Moving, "swept", swept)
+    ig = ab.IntegratedGradients(dense(), steps=4, quadrature="midpoint")
+    x, ball = torch.rand(1, 6), ab.L2Ball(0.1)
+    bound = ab.bound(ig, x, ball, claim="certified")
+    assert looked == [0.875, 0.625, 0.375, 0.125]
+    points = x + ball.sample_sphere(x.expand(100, 6), 0)
+    moved = ig(points, bound.target.expand(100)) - ig(x, bound.target)
+    assert (moved.norm(dim=1) <= bound.euclidean).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "unit"), [(torch.bfloat16, 20, 2.0**-8), (torch.float16, 2, math.inf)]
+)
+def test_a_network_in_few_digits_gets_no_number(dtype, width, unit) -> None:
+    """Sums of many terms in bfloat16 have no error bound worth the name; float16 underflows."""
+    net = nn.Sequential(nn.Linear(2, width), nn.ReLU(), nn.Linear(width, 3)).eval().to(dtype)
+    x = torch.rand(1, 2).to(dtype)
+    assert evaluation_unit(ab.Saliency(net), x) == unit
     bound = ab.bound(ab.Saliency(net), x, ab.L2Ball(0.1), claim="certified")
     assert math.isinf(bound.euclidean.item())
     assert ab.Status.VACUOUS in bound.status[0]
+    assert ab.Status.STOPPED in bound.status[0]
+
+
+def test_masks_that_underflow_count() -> None:
+    """A preactivation of 6e-46 is zero in float32: the neuron is off."""
+    net = nn.Sequential(nn.Linear(1, 1, bias=False), nn.ReLU(), nn.Linear(1, 2)).eval()
+    with torch.no_grad():
+        net[0].weight.fill_(1e-30)
+        net[2].weight.copy_(torch.tensor([[1e30], [0.0]]))
+    saliency, label = ab.Saliency(net, label=0), torch.tensor([0])
+    x = torch.tensor([[1e-15]])
+    moved = saliency(x - 4e-16) - saliency(x)
+    assert moved.norm().item() == pytest.approx(1, rel=1e-6)
+    assert ab.bound(saliency, x, ab.L2Ball(4e-16), label, claim="certified").euclidean >= 1
 
 
 def test_masks_of_the_evaluated_network_count() -> None:

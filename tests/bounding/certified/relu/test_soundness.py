@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import attribound as ab
-from attribound.basics.rounding import UNIT
+from attribound.basics.rounding import TINY, UNIT
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.path import paths
 from attribound.bounding.certified.rectified import Rectified
@@ -96,6 +96,7 @@ def held(seed: int) -> None:
 
 @FEW
 @given(SEEDS)
+@example(31182)  # no attribution at all: the bound is the smallest number that is rounded up to
 def test_all_regions_of_a_cube_are_covered_and_a_closed_tree_is_exact(seed) -> None:
     """Against enumeration by linear programs; "exact" means the same number."""
     example = case(seed, math.inf)
@@ -111,7 +112,8 @@ def test_all_regions_of_a_cube_are_covered_and_a_closed_tree_is_exact(seed) -> N
     # Where neurons tie, rounding alone can switch them: no region that has an inside.
     seen = found.gap.attained.item() <= truth * (1 + 1e-9)
     if seen and found.gap.exact.item() and example.x.dtype == torch.float64:
-        assert found.euclidean.item() <= truth * (1 + 1e-4) + 1e-6 * found.attribution_norm.item()
+        room = 1e-6 * found.attribution_norm.item() + 2 * TINY
+        assert found.euclidean.item() <= truth * (1 + 1e-4) + room
 
 
 def opened(example: Case, rough: bool = False) -> tuple[Rectified, Region, sweep.Swept]:

@@ -21,13 +21,15 @@ from attribound.bounding.certified.exact_path.path_ball import PathBall
 from attribound.bounding.certified.exact_path.pieces import check_memory
 
 SOURCE = "exact path"
+_ROUNDINGS = 32  # of the norm of a difference
 
 
 @dataclass(frozen=True, eq=False)
 class ProvedPaths:
     """Proved: |g(x + delta) - g(x)|_2 <= value for every delta in the ball, across kinks.
 
-    Of the real function that the weights define. A value range of the ball is not made use of.
+    Of the real function that the weights define, at x + delta as it is rounded in the dtype of x,
+    and with maps rounded to it. A value range of the ball is not made use of.
 
     Attributes:
         value: per example, in the dtype of x, rounded up.
@@ -61,14 +63,17 @@ def certify_exact(
     base = attribution._baseline(x)
     paths = ExactPaths.of(attribution.classifier, x, base, target)
     check_memory(paths.network, memory_limit)
-    around = enclosure(ball, x)
+    around, eps = enclosure(ball, x), torch.finfo(x.dtype).eps
     found = []
     with torch.no_grad():
         for row in track(range(len(x)), "certifying", disable=not progress):
             start = paths.straight.base[row : row + 1]
             end = x[row : row + 1].detach().flatten(1).to("cpu", torch.float64)
             path = IntegrationPath(start, end, int(target[row]), attribution.multiply_by_inputs)
-            size = PathBall.around(around, row, end.shape[1])
+            size = PathBall.around(around, row, end.shape[1]).evaluated(end[0], eps / 2)
             found.append(certify_path(paths.network, path, size))
     values = torch.tensor([each.value for each in found], dtype=torch.float64)
+    lengths = torch.tensor([each.map.norm().item() for each in found], dtype=torch.float64)
+    # Both maps are rounded to the dtype of x, and so are their difference and its norm.
+    values = values * (1 + _ROUNDINGS * eps) + 2 * eps * lengths
     return ProvedPaths(round_up(values, x), tuple(found))

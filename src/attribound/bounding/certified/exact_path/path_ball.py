@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -31,6 +31,13 @@ class PathBall:
             epsilon *= size ** max(0.0, 1 / 2 - 1 / p) * (1 + SLACK)
             p = 2.0
         return cls(float(epsilon), float(p), scale)
+
+    def evaluated(self, x: Tensor, unit: float) -> PathBall:
+        """Wide enough for x + delta, ``x (d,)``, as it is computed in numbers of this unit."""
+        lost = unit * (x.abs() + self.epsilon * self.scale)
+        units = torch.where(self.scale > 0, lost / self.scale, 0.0)  # what is frozen stays x
+        room = torch.linalg.vector_norm(units, ord=self.p).item()
+        return replace(self, epsilon=(self.epsilon * (1 + 32 * unit) + room) * (1 + SLACK))
 
     @property
     def furthest(self) -> float:

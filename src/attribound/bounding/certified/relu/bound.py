@@ -77,11 +77,17 @@ def mean_gradient(network: Rectified, path: GradientPath, label: int) -> Tensor:
 
 
 def evaluation_unit(attribution: Attribution, x: Tensor) -> float:
-    """The unit of rounding of the network as it is evaluated for ``x``."""
+    """The unit of rounding of the network as it is evaluated for ``x``.
+
+    In float16 small numbers lose digits: no unit says how many.
+    """
     assert attribution.classifier is not None
     model = attribution.classifier.model
     tensors = [x, *(model.parameters() if isinstance(model, nn.Module) else ())]
-    unit = max(torch.finfo(each.dtype).eps / 2 for each in tensors if each.is_floating_point())
+    dtypes = {each.dtype for each in tensors if each.is_floating_point()}
+    if torch.float16 in dtypes:
+        return math.inf
+    unit = max(torch.finfo(each).eps / 2 for each in dtypes)
     fast = torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32
     return max(unit, _TF32) if x.device.type == "cuda" and fast else unit
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from attribound.basics.rounding import SLACK, UNIT
+from attribound.basics.rounding import SLACK, TINY, UNIT
 from attribound.bounding.certified.path import GradientPath
 from attribound.bounding.certified.rectified import Rectified
 from attribound.bounding.certified.relu.cut import longest
@@ -16,10 +17,12 @@ from attribound.bounding.certified.relu.lagrangian import shared
 from attribound.bounding.certified.relu.node import Node, node_of
 from attribound.bounding.certified.relu.region import Region
 from attribound.bounding.certified.relu.sweep import Point, Swept, sweep
-from attribound.bounding.certified.relu.tree import EXACT, Limits, Tree
+from attribound.bounding.certified.relu.tree import CLOSE, EXACT, Limits, Tree
 
 #: More items than these are bounded together once, not branched on.
 BRANCHED = 150
+#: Of the ascent over switches: starts, widths of sigmoids, steps at each, least share of a step.
+_CLIMBERS, _WIDTHS, _STEPS, _LEAST = 16, (0.2, 0.1, 0.05, 0.02), 15, 0.15
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,11 @@ def flips(
     if max(margins) > 0.01:  # sums of so many terms in so few digits have no error bound
         return Flips(math.inf, math.inf, 0.0, 0, 0, exact=False, stopped=True)
     question = Moving(network, path, target, region, effort)
-    swept = [question.swept(number) for number in range(len(path.nodes))]
+    # What moves most comes first: if that is refused, nothing is computed in vain.
+    order = sorted(range(len(path.nodes)), key=lambda number: -path.nodes[number])
+    swept = {number: question.swept(number) for number in order}
     if len(swept) > 1:
-        return question.together(swept)
+        return question.together([swept[number] for number in range(len(swept))])
     return question.branched(swept[0])
 
 
@@ -111,6 +116,8 @@ class Moving:
         tree.add(swept.compact, math.inf)
         root, first = tree.value, tree.leaves[0][2]
         tree.attained = self._attain(_starts(first, tree.region))
+        if root > CLOSE * tree.attained:
+            tree.attained = max(tree.attained, self._attain(self._climbed([first])))
         if len(first.items.neurons) > BRANCHED and self.effort.limits.nodes > 1:
             tree.tighten(self._bound(swept, [(weight, first)], jointly=True))
         else:
@@ -128,7 +135,7 @@ class Moving:
             value = min(root, self._bound(total, pairs, jointly=True))
         neurons = sum(int(each.compact.free.sum()) for each in nodes)
         starts = torch.cat([_starts(node, self.region) for node in nodes])
-        attained = self._attain(starts)
+        attained = max(self._attain(starts), self._attain(self._climbed(nodes)))
         exact = not neurons and not self.path.multiplied
         return Flips(value, root, attained, neurons, len(nodes), exact=exact, stopped=False)
 
@@ -157,6 +164,37 @@ class Moving:
             rounding = SLACK * (swept.gradient.abs() + items.abs().sum(0) + shift.abs())
             found += self.region.stretched(sizes + rounding + noise)
         return found * (1 + SLACK)
+
+    def _climbed(self, nodes: list[Node]) -> Tensor:
+        """Perturbations at which many switches add up, ``(n, d)``: no pass through the network.
+
+        How far the neurons are beyond their kinks, in units of how far they can get, is put into a
+        sigmoid, ever steeper, in place of a step; each step goes towards the furthest point along
+        the slope of what the switches add up to then.
+        """
+        factor, slopes, reaches, items = self.path.displacement[0], [], [], []
+        for weight, alpha, node in zip(self.path.weights, self.path.nodes, nodes, strict=True):
+            compact = node.compact.only(node.compact.free)
+            turned = compact.s.unsqueeze(1) * compact.jacobian
+            slopes.append(alpha * turned)
+            reaches.append(compact.s * compact.z)
+            items.append(weight * factor * compact.u.unsqueeze(1) * turned)
+        slope, z, item = (torch.cat(each) for each in (slopes, reaches, items))
+        if not len(z):
+            return slope
+        room = self.region.size(slope).clamp_min(TINY)
+        slope, z = slope / room.unsqueeze(1), z / room
+        delta = self.region.furthest(slope[item.norm(dim=1).argsort(descending=True)[:_CLIMBERS]])
+        found = []
+        for width, step in itertools.product(_WIDTHS, range(_STEPS)):
+            taken = torch.sigmoid((delta @ slope.T + z) / width)
+            gain = (taken @ item @ item.T) * taken * (1 - taken)
+            share = max(_LEAST, (1 - 2 * _LEAST) ** (step + 1))
+            delta = self.region.inside(
+                (1 - share) * delta + share * self.region.furthest(gain @ slope)
+            )
+            found += [delta] if step == _STEPS - 1 else []
+        return torch.cat(found)
 
     def _attain(self, deltas: Tensor) -> float:
         """The largest deviation at some perturbations."""

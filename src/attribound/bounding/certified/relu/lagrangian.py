@@ -25,7 +25,7 @@ from attribound.bounding.certified.quadratic import proved
 from attribound.bounding.certified.relu.cut import longest
 from attribound.bounding.certified.relu.region import Region
 
-MOST = 700  # items whose matrix is made
+MOST = 1500  # items whose matrix is made
 _COLUMNS, _STEPS, _RATE = 12, 60, 0.15
 
 

@@ -26,6 +26,8 @@ from attribound.bounding.certified.relu.noise import through
 from attribound.bounding.certified.relu.reach import Chords, extended, upper
 from attribound.bounding.certified.relu.region import Region
 
+_SMALLEST = 2.0**-126  # in float32: what is smaller may be lost with every product and sum
+
 
 @dataclass(frozen=True, eq=False)
 class Point:
@@ -98,6 +100,7 @@ def sweep(network: Rectified, region: Region, point: Point, memory_limit: int) -
         own = stage.margin * stage.magnitude(state.size)
         ratio = point.unit / UNIT
         evaluated = stage.margin * ratio * stage.magnitude(state.size + state.moved)
+        evaluated = evaluated + stage.margin / UNIT * _SMALLEST
         products = stage.margin * stage.absolute().linear(state.reached)
         fresh_noise.append(up(own + evaluated + products))
         noise = up(fresh_noise[-1] + stage.absolute().linear(state.noise))
