@@ -114,13 +114,20 @@ def _divide(name: str, text: str) -> dict[str, str]:
         for number, (head, body) in enumerate(sections, 1):
             page = f"{stem}.{number}-{slug(head)}.md"
             whose = f"Part {number} of {len(sections)} of [{title}]({name})."
-            go_on = " Snippets go on from the parts before." * ("```python" in body and number > 1)
-            entries.append(f"- [{head}]({page})")
+            go_on = " Snippets go on from the parts before." * _goes_on(number, body)
+            if f"](#{slug(head)})" not in first:
+                entries.append(f"- [{head}]({page})")
             made |= _divide(page, f"# {head}\n\n*{whose}{go_on}*\n\n{body}\n")
-        made[name] = "\n".join([first.rstrip(), "", "Go on:", "", *entries, ""])
+        listed = ["Go on:", "", *entries, ""] if entries else []  # none if its text has them all
+        made[name] = "\n".join([first.rstrip(), "", *listed])
     for page, table in tables.items():
         made |= _divide(page, table)
     return made
+
+
+def _goes_on(number: int, body: str) -> bool:
+    """Whether snippets of a part need those of the parts before: they import nothing of ours."""
+    return number > 1 and "```python" in body and "import attribound" not in body
 
 
 def _sections(text: str) -> tuple[str, list[tuple[str, str]]]:

@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import attribound as ab
@@ -66,15 +67,19 @@ def run(text: str) -> str:
     return out.getvalue().strip("\n")
 
 
-def stories(text: str) -> list[str]:
-    """What each snippet of a page prints, run in order, lines without spaces at their ends."""
-    told, names = [], {"__name__": "page"}
-    for block in python_blocks(text):
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(block, names)  # noqa: S102 - our own pages
-        told.append("\n".join(line.rstrip() for line in out.getvalue().strip("\n").splitlines()))
-    return told
+def stories(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Each section that has snippets, and what they print, lines without spaces at their ends.
+
+    A story stands alone: it knows nothing of the names of another.
+    """
+    for section in text.split("\n## ")[1:]:
+        told, names = [], {"__name__": "page"}
+        for block in python_blocks(section):
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec(block, names)  # noqa: S102 - our own pages
+            told.append("\n".join(map(str.rstrip, out.getvalue().strip("\n").splitlines())))
+        yield section.partition("\n")[0], told
 
 
 def demo() -> str:
@@ -151,7 +156,8 @@ def main() -> None:
     page = ROOT / "docs" / "benchmarks.md"
     page.write_text(fill(page.read_text(), "mutants", mutants.markdown()))
     page = ROOT / "docs" / "stories.md"
-    for number, printed in enumerate(stories(page.read_text()), 1):
+    told = [printed for _, each in stories(page.read_text()) for printed in each]
+    for number, printed in enumerate(told, 1):
         filled = fill(page.read_text(), f"story {number}", f"```text\n{printed}\n```")
         page.write_text(filled)
     page = ROOT / "docs" / "zoo.md"

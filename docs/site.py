@@ -54,7 +54,10 @@ ROOMS = {
     "values": "settings",
     "operators": "linear operators",
     "spectral": "solvers",
+    "errors": "what is refused, and why",
 }
+#: Rooms whose names are at home elsewhere.
+HOMES = {"errors": "basics.errors"}
 _ROLE = re.compile(r":(?:class|func|meth|mod|attr|data):`~?(?:[\w.]*\.)?(\w+)`")
 _DOCTEST = re.compile(r"^( *)(>>> .*(?:\n\1(?!\"\"\").+)*)", re.MULTILINE)
 #: Browsers start no workers from files, and the search is one: here it lives in a hidden frame.
@@ -145,28 +148,43 @@ def commands() -> str:
 def reference(room: str) -> dict[str, str]:
     """The pages of a room: a list of its names, and each with its docstring.
 
-    Names that differ by case alone share a page: not every file system holds both.
+    Names that differ by case alone share a page: not every file system holds both. Constants
+    have no docstring, and stand in the list with what they are.
     """
     found: dict[str, object] = {}
-    module = importlib.import_module(f"attribound.{room}")
+    home = f"attribound.{HOMES.get(room, room)}"
+    module = importlib.import_module(home)
     for name in getattr(module, "__all__", ()):
         found[name] = getattr(module, name)
     for name in ab.__all__:  # names of a room that has no list of its own
         value = getattr(ab, name)
-        if str(getattr(value, "__module__", "")).startswith(f"attribound.{room}"):
+        if str(getattr(value, "__module__", "")).startswith(home):
             found.setdefault(name, value)
     rows, pages = [], {}
     for name, value in sorted(found.items()):
+        if inspect.ismodule(value):
+            continue
         if not inspect.isclass(value) and not inspect.isfunction(value):
-            continue  # a module or a constant
-        if value.__module__.startswith(f"attribound.{room}"):
+            rows.append(f"| `{name}` | {_constant(value)} |")
+        elif value.__module__.startswith(home):
             page = f"api_{room}.{name.lower()}.md"
-            above = f"---\ntitle: {name}\n---\n\nOf [attribound.{room}](api_{room}.md).\n"
+            above = f"---\ntitle: {name}\n---\n\nOf [{_title(room)}](api_{room}.md).\n"
             pages[page] = f"{pages.get(page, above)}\n::: {value.__module__}.{value.__qualname__}\n"
             rows.append(f"| [`{name}`]({page}) | {_first(value)} |")
-    head = [f"# attribound.{room}", "", (module.__doc__ or "").strip(), ""]
+    head = [f"# {_title(room)}", "", (module.__doc__ or "").strip(), ""]
     table = ["| name | about |", "|---|---|", *rows, ""]
     return {f"api_{room}.md": "\n".join([*head, *table]), **pages}
+
+
+def _title(room: str) -> str:
+    """Where the names of a room are imported from."""
+    return f"attribound: {room}" if room in HOMES else f"attribound.{room}"
+
+
+def _constant(value: object) -> str:
+    """What a constant is; a mapping by its keys."""
+    shown = ", ".join(map(str, value)) if isinstance(value, (dict, tuple)) else str(value)
+    return shown.replace("|", "\\|")
 
 
 def _first(value: object) -> str:

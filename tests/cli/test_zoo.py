@@ -110,15 +110,18 @@ def test_runs_of_a_user_are_on_the_page_beside_those_on_the_same_samples(root, t
     done = CliRunner().invoke(app, ["leaderboard", "--runs", str(tmp_path / "runs"), "--out", out])
     assert done.exit_code == 0, done.output
     page = (tmp_path / "board.html").read_text(encoding="utf-8")
-    first, second = page.split("<h2>fashion-mnist: saliency, l2 ε = 0.1</h2>")[1:]
+    first, second = page.split("<h2>fashion-mnist, samples sha256:")[1:]
+    assert "<h3>saliency, l2 ε = 0.1</h3>" in first
     assert first.index("runs/near") < first.index("runs/deep/far")  # what turns least comes first
     assert "runs/other" in second.partition("</table>")[0]
     assert "16 of 24" in second
     (summary,) = summarise(near.rows())
     certified = summary.claims["certified"]
     row = first.partition("<tbody>")[2].partition("</tr>")[0]
-    for text in (f"{summary.best.degrees:.1f}", f"{certified.degrees:.1f}", "Proved in part"):
+    for text in (f"{summary.best.degrees:.1f}", f"{certified.degrees:.1f}"):
         assert f"<td>{text}</td>" in row
+    assert "<td class=words>Proved in part</td>" in row
+    assert "lists kept</button>" not in page  # no run was asked for lists
     assert "digits/at-mlp" in page
     assert "--runs runs" in page
     gone = CliRunner().invoke(app, ["leaderboard", "--runs", str(tmp_path / "none")])

@@ -283,6 +283,35 @@ def test_printed_it_shows_every_setting_in_black_on_white(browser, seen, tmp_pat
     shown.context.close()
 
 
+def test_plots_fit_the_paper_they_are_printed_on(browser, seen) -> None:
+    """A page is drawn for the screen, and then told to fit the width of paper."""
+    path = Path(seen.page.url.removeprefix("file://"))
+    shown = Seen(browser, path, viewport={"width": 1200, "height": 800})
+    ends = "[...document.querySelectorAll('.plots svg')].map(s => s.getBoundingClientRect().right)"
+    wide = max(shown.page.evaluate(ends))
+    shown.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    shown.page.emulate_media(media="print")
+    shown.page.set_viewport_size({"width": 700, "height": 1000})
+    assert max(shown.page.evaluate(ends)) <= 700 < wide
+    assert shown.page.evaluate("document.documentElement.scrollWidth") <= 700
+    shown.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    shown.page.emulate_media(media="screen")
+    shown.page.set_viewport_size({"width": 1200, "height": 800})
+    shown.page.wait_for_function(f"Math.max(...{ends}) > {wide - 2}")
+    shown.context.close()
+
+
+def test_on_a_phone_what_a_row_is_about_stays_in_sight(browser, seen) -> None:
+    path = Path(seen.page.url.removeprefix("file://"))
+    shown = Seen(browser, path, viewport={"width": 390, "height": 800})
+    left = "document.querySelector('#summary tbody tr:nth-child(2) th').getBoundingClientRect().x"
+    before = shown.page.evaluate(left)
+    shown.page.evaluate("document.querySelector('#summary').parentElement.scrollLeft = 150")
+    assert shown.page.evaluate(left) == pytest.approx(before, abs=1)
+    assert shown.page.evaluate("document.querySelector('#summary').parentElement.scrollLeft") == 150
+    shown.context.close()
+
+
 def test_claims_that_nobody_knows_here_are_shown_and_run_nothing(browser, tmp_path) -> None:
     names = {"first_order": 1.0, "attack": 1.1, cases.HOSTILE: 0.2}
     run = cases.run(tmp_path / "run", claims=names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -136,7 +137,7 @@ def test_the_page_has_every_difference_and_the_samples_that_differ_most(tmp_path
     assert headline(found) in html
     assert rows.count(" *</td>") == sum(each.clear for each in found.differences)
     beside = html.partition('id="beside"')[2].partition("</table>")[0]
-    shown = re.findall(r"<th scope=\"row\">(\d+)</th><td>.*?</td>(.*?)</tr>", beside)
+    shown = re.findall(r"<th scope=\"row\" class=\"id\">(\d+)</th><td>.*?</td>(.*?)</tr>", beside)
     assert len(shown) == SAMPLES
     angles = [re.findall(r"<td>(.*?)</td>", cells) for _, cells in shown]
     apart = [
@@ -163,8 +164,34 @@ def test_the_page_of_runs_on_other_samples_has_no_samples_side_by_side(tmp_path)
 def test_equal_runs_are_equally_far(tmp_path) -> None:
     runs = [cases.run(tmp_path / name) for name in "ab"]
     assert headline(compare(runs)).endswith(
-        "leaves out zero; attacks turn explanations equally far."
+        "leaves out zero; attacks turn explanations equally far in B."
     )
+
+
+def test_the_sentence_counts_settings_and_picks_none(tmp_path) -> None:
+    """What turns further in one setting and not in others is no answer for all of them."""
+    chosen = cases.settings(attributions=(ab.Saliency(),))
+    a, b = cases.run(tmp_path / "a", chosen), cases.run(tmp_path / "b", chosen, scale=1.5)
+    found = compare([a, b])
+    turned = [each for each in found.differences if each.what == "attack °"]
+    assert len(turned) > 1
+    own = [each for each in turned if each.clear and each.difference > 0]
+    (said,) = re.findall(r"clearly further in B in (\d) of (\d) settings", headline(found))
+    assert said == (str(len(own)), str(len(turned)))
+    none = replace(found, differences=tuple(replace(each, low=-999.0) for each in turned))
+    assert headline(none).endswith("turn explanations does not differ clearly in B.")
+    lower = tuple(replace(each, difference=-1.5, low=-2.0, high=-1.0) for each in turned[:1])
+    one = headline(replace(found, differences=lower))
+    assert one.endswith(f"clearly less far in B, by 1.5° for {turned[0].setting.title} (means).")
+
+
+def test_the_page_says_what_its_numbers_mean(tmp_path) -> None:
+    runs = [cases.run(tmp_path / name) for name in "abc"]
+    both, three = render_comparison(runs[:2]), render_comparison(runs)
+    for name in ("accuracy", "|g|", "Kendall", "top-k", "claim", "... °", "... exceeded"):
+        assert f"<dt>{name}</dt>" in both
+    assert '<th scope="col">run</th><th scope="col">A</th>' not in both  # B is the only other
+    assert '<th scope="col">run</th><th scope="col">A</th>' in three
 
 
 def test_one_sample_has_no_interval_to_draw(tmp_path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,10 +16,18 @@ from torch import nn
 
 import attribound as ab
 from attribound.attacks import AttributionAscent
+from attribound.auditing import cells
 from attribound.data import Columns
 from attribound.data.examples import InMemory
-from attribound.report import console, export, one_line, write_html
-from attribound.report.answers import CONTRADICTED, IN_PART, NOT_PROVED, _of_lists
+from attribound.report import answers, console, export, one_line, run_tables, write_html
+from attribound.report.answers import (
+    CONTRADICTED,
+    IN_PART,
+    NOT_PROVED,
+    WORDS,
+    Finding,
+    _of_lists,
+)
 from attribound.report.auditor import dossier
 from attribound.report.gallery import regions
 from attribound.report.reasons import Replaced, by_claim, lists, sentences, worded
@@ -300,3 +309,29 @@ def test_a_list_is_judged_no_better_than_its_worst_member(run) -> None:
     assert (broken.level, broken.tone) == (CONTRADICTED, "bad")
     guess = _of_lists(replace(each, answer=replace(sure, proves=False)), "people", 0)
     assert (guess.level, guess.tone) == (NOT_PROVED, "neutral")
+
+
+def test_a_setting_without_lists_still_counts(run, monkeypatch) -> None:
+    """Else a verdict would be better than the worst row behind it."""
+    every = [cell.setting.title for cell in cells(run.rows())]
+    assert [each.where for each in answers(run).settings] == every
+    fewer = lists(run)[1:]
+    monkeypatch.setattr(import_module("attribound.report.answers"), "lists", lambda _: fewer)
+    assert [each.where for each in answers(run).settings] == every
+
+
+def test_a_proof_of_the_map_that_failed_is_told_in_any_case(run, monkeypatch) -> None:
+    def broken(cell, *_) -> Finding:
+        return Finding(cell.setting.title, "", CONTRADICTED, "it failed", "bad", (0.0, 0.0))
+
+    monkeypatch.setattr(import_module("attribound.report.answers"), "finding", broken)
+    assert answers(run).headline.startswith("Contradicted: in the weakest of 2 settings, it failed")
+    assert answers(run).tone == "bad"
+
+
+def test_the_leaderboard_has_the_verdicts_of_the_page(run) -> None:
+    found = {each.where: WORDS[each.level] for each in answers(run).settings}
+    shown = {
+        table.title: table.rows[0][table.header.index("verdict")] for table in run_tables([run])
+    }
+    assert shown == found

@@ -10,7 +10,7 @@ import tiny_zoo
 from attribound.basics.errors import InputError
 from attribound.metrics import Mean, Share
 from attribound.zoo import markdown
-from attribound.zoo.board_page import board_page
+from attribound.zoo.board_page import BoardTable, board_page
 from attribound.zoo.leaderboard import SORTS, cells, how, hows, rows, to_csv
 
 
@@ -109,11 +109,28 @@ def test_the_page_has_every_model_and_shows_texts_as_texts(cards) -> None:
     hostile = replace(cards[0], network={"architecture": "<script>x</script>"})
     page = board_page([hostile, *cards[1:]])
     for card in cards:
-        assert f"<td>{card.name}</td>" in page
-    assert "<td>&lt;script&gt;x&lt;/script&gt;</td>" in page
+        assert f"<td class=words>{card.name}</td>" in page
+    assert "<td class=words>&lt;script&gt;x&lt;/script&gt;</td>" in page
     assert "(<code>ig:steps=5,quadrature=midpoint</code>)" in page
     assert page.count("<script>") == 1
     assert "http" not in page
     with pytest.raises(InputError, match="sort: expected one of"):
         board_page(cards, "luck")
     assert "No models." in board_page([])
+
+
+def test_tables_of_one_data_share_their_heading_and_leave_out_empty_columns() -> None:
+    header = ("model", "angle", "lists", "claim")
+    rows = (("a", "3.1", "-", "certified"), ("b", "-", "-", "<i>"))
+    tables = [BoardTable(f"set {n}", (), header, rows, "data", ("About `x`.",)) for n in (1, 2)]
+    page = board_page([], more=tables)
+    assert page.count("<h2>data</h2>") == page.count("About <code>x</code>.") == 1
+    assert page.count("<h3>set ") == 2
+    assert "lists" not in page.partition("<h2>Add a model")[0].partition("<body>")[2]
+    assert "<td>3.1</td>" in page
+    assert "<td class=words>&lt;i&gt;</td>" in page
+
+
+def test_less_than_a_minute_is_not_none(cards) -> None:
+    found = rows([replace(cards[0], cpu_seconds=30.0), replace(cards[1], cpu_seconds=90.0)])
+    assert sorted(cells(row)[-1] for row in found) == ["2", "< 1"]

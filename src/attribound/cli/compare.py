@@ -40,6 +40,9 @@ def compare(
     typer.echo(printable(f"first: {found.first}"))
     for name in found.others:
         typer.echo(printable(f"other: {name}"))
+    typer.echo("*: the 95 % interval leaves out zero")
+    for name, meaning in found.legend.items():
+        typer.echo(printable(f"{name}: {meaning}"))
     for note in found.notes:
         typer.echo(printable(note))
     if written is not None:

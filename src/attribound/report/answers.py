@@ -88,11 +88,12 @@ def answers(run: Run) -> Answers:
     grouped = groups(rows)
     said = verdict(grouped, missing, copy)
     listed = lists(run)
-    found = (
-        [_of_lists(each, called(run), missing) for each in listed]
-        if listed
-        else [finding(cell, copy, missing) for cell in cells(rows)]
-    )
+    found = [finding(cell, copy, missing) for cell in cells(rows)]
+    if listed:  # what was asked is whether lists stay; a proof that failed is told in any case
+        asked = {each.title: _of_lists(each, called(run), missing) for each in listed}
+        found = [
+            each if each.level == CONTRADICTED else asked.get(each.where, each) for each in found
+        ]
     headline, tone = _headline(found)
     changes = [text for part in said.parts for text in part.paragraphs]
     changes += _replaced(listed, called(run))

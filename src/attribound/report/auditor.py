@@ -285,6 +285,6 @@ def _hashes(manifest: Manifest) -> Pairs:
         ("samples", manifest.data.get("fingerprint")),
         ("settings, model, data and versions (identity)", manifest.identity),
         ("run.json (checksum)", manifest.checksum),
-        *manifest.inputs.items(),
+        *((f"read with it: {name}", value) for name, value in manifest.inputs.items()),
     ]
     return [(str(name), str(value)) for name, value in found if value]

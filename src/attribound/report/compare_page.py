@@ -17,7 +17,12 @@ from attribound.auditing.summary import OPEN
 from attribound.basics.packages import package
 from attribound.basics.whole_files import store_whole, storing
 from attribound.report.answers import answers, chosen_claim
-from attribound.report.comparison import Comparison, RunDifference, by_setting, compare
+from attribound.report.comparison import (
+    Comparison,
+    RunDifference,
+    by_setting,
+    compare,
+)
 from attribound.report.gallery import Exhibit, class_name, exhibits, regions, stored_maps
 from attribound.report.groups import groups
 from attribound.report.page import asset, policy
@@ -72,6 +77,7 @@ def render_comparison(runs: Sequence[Run]) -> str:
         blocks=_blocks(found),
         notes=found.notes,
         number=number,
+        legend=found.legend,
         differ=[_differ(runs[0], run) for run in runs[1:]],
         setting="" if key is None else key.title,
         samples=beside[:SAMPLES],
@@ -81,28 +87,39 @@ def render_comparison(runs: Sequence[Run]) -> str:
     return html
 
 
+_ON_YOURS = "attack on your network °"
+
+
 def headline(found: Comparison) -> str:
-    """The one sentence: how many numbers clearly differ, and which turns further under attack."""
+    """The one sentence: how many numbers clearly differ, and where attacks turn further."""
     clear = [each for each in found.differences if each.clear]
     said = (
         f"{len(clear)} of {len(found.differences)} numbers differ clearly: their 95 % interval "
         "leaves out zero"
     )
-    turned = [each for each in found.differences if each.what in ("attack °", _ON_YOURS)]
-    if not turned:
-        return f"{said}."
-    most = max(turned, key=lambda each: abs(each.difference))
-    if not most.difference:
-        return f"{said}; attacks turn explanations equally far."
-    word = "further" if most.difference > 0 else "less far"
-    sure = "" if most.clear else ", which may be chance"
-    return (
-        f"{said}; attacks turn explanations by {abs(most.difference):.1f}° {word} in the other run "
-        f"(mean, {most.setting.title}{sure})."
-    )
+    turned: dict[str, list[RunDifference]] = {}
+    for each in found.differences:
+        if each.what in ("attack °", _ON_YOURS):
+            turned.setdefault(each.run, []).append(each)
+    letters = {name: _letter(at) for at, name in enumerate(found.others, 1)}
+    return "; ".join([said, *(_turned(own, letters[name]) for name, own in turned.items())]) + "."
 
 
-_ON_YOURS = "attack on your network °"
+def _turned(found: Sequence[RunDifference], letter: str) -> str:
+    """In how many settings attacks turn explanations less far or further than in the first run."""
+    if not any(each.difference for each in found):
+        return f"attacks turn explanations equally far in {letter}"
+    parts = []
+    for word, sign in (("less far", -1), ("further", 1)):
+        own = [each for each in found if each.clear and each.difference * sign > 0]
+        if own:
+            most = max(own, key=lambda each: abs(each.difference))
+            many = f" in {len(own)} of {len(found)} settings, most" if len(found) > 1 else ","
+            by = f"by {abs(most.difference):.1f}° for {most.setting.title}"
+            parts.append(f"clearly {word} in {letter}{many} {by}")
+    if not parts:
+        return f"how far attacks turn explanations does not differ clearly in {letter}"
+    return f"attacks turn explanations {' and '.join(parts)} (means)"
 
 
 def _letter(at: int) -> str:

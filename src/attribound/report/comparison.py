@@ -20,7 +20,7 @@ from attribound.auditing.summary import OPEN
 from attribound.basics.errors import InputError
 from attribound.report.groups import Numbers, records
 from attribound.report.subjects import copy_of, network
-from attribound.report.summary_table import number
+from attribound.report.summary_table import LEGEND_OF_TWO, number
 
 _LEVEL = 0.95
 _OPEN = " open"
@@ -85,6 +85,16 @@ class Comparison:
             }
             for each in self.differences
         ]
+
+    @property
+    def legend(self) -> dict[str, str]:
+        """What the numbers mean, by their names or the ends of them."""
+        made = " ".join(each.what for each in self.differences)
+        return {
+            name: text
+            for name, text in LEGEND_OF_TWO.items()
+            if name.strip(". ") in f"{made} claim"
+        }
 
     def table(self) -> Table:
         """For the console; a star marks differences whose interval leaves out zero."""

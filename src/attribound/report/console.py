@@ -84,6 +84,7 @@ def _title(run: Run) -> str:
 def _notes(run: Run, found: SummaryTable, said: Answers) -> list[str]:
     notes = [
         "open: nothing limits the angle; such samples count as the worst",
+        "Kendall: rank correlation of scores with those under the strongest attack",
         f"Of which network? {said.which[0]}",
         f"How sure is that? {' '.join(f'{text}.' for text in said.sure)}",
         f"What would change them? {' '.join(said.changes)}",

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from importlib import resources
 from itertools import groupby
 from pathlib import Path
@@ -108,8 +109,21 @@ def _subtitle(run: Run) -> str:
     manifest = run.manifest
     data, protocol = manifest.data.get("name", "data"), manifest.settings.get("protocol")
     kind = f", protocol {spec_text(protocol)}" if protocol else ""
-    begun = f"{manifest.samples} samples of {data}{kind}, begun {manifest.created}"
+    begun = f"{manifest.samples} samples of {data}{kind}, begun {_when(manifest.created)}"
     return "; ".join([begun, *conditions(manifest)])
+
+
+def _when(created: str) -> str:
+    """A time as people write it; what is none stays as it is.
+
+    >>> _when("2026-01-02T03:04:05+00:00")
+    '2026-01-02 03:04 UTC'
+    """
+    try:
+        begun = datetime.fromisoformat(created)
+    except ValueError:
+        return created
+    return begun.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _gallery_note(run: Run, copy: str | None) -> str:

@@ -66,14 +66,22 @@ def between(groups: Sequence[Group]) -> Iterator[str]:
             else ", except where the value range cuts the ball (there the page shows an upper "
             "value of the same claim)"
         )
-        yield (f"Linear in ε{cut}, with angles in closed form: {', '.join(titles[Moves.SCALED])}.")
+        yield f"{_bounds(titles[Moves.SCALED])} linear in ε{cut}; angles follow in closed form."
     if titles[Moves.NESTED]:
         yield (
-            "Held in every smaller ball, so that between the measured radii the next larger one "
-            f"is shown: {', '.join(titles[Moves.NESTED])}."
+            f"{_bounds(titles[Moves.NESTED])} valid in every smaller ball: between the measured "
+            "radii that of the next larger one is shown."
         )
     if titles[Moves.MEASURED]:
-        yield (
-            f"Shown only at the radii they were measured at: {', '.join(titles[Moves.MEASURED])}."
-        )
+        yield f"{_bounds(titles[Moves.MEASURED])} shown at the measured radii alone."
     yield "Attacks of a ball are in every larger one."
+
+
+def _bounds(titles: Sequence[str]) -> str:
+    """The beginning of a sentence about the bounds of some claims.
+
+    >>> _bounds(["first-order", "own"])
+    'First-order and own bounds are'
+    """
+    named = " and ".join(titles)
+    return f"{named[:1].upper()}{named[1:]} bounds are"

@@ -8,10 +8,9 @@ from attribound.auditing import Cell, Run, cells, summarise
 from attribound.auditing.cells import Setting
 from attribound.auditing.summary import OPEN
 from attribound.auditing.summary_records import Summary
-from attribound.report.answers import WORDS, chosen_claim, finding
+from attribound.report.answers import WORDS, answers, chosen_claim
 from attribound.report.reasons import lists
-from attribound.report.subjects import copy_of
-from attribound.report.summary_table import number
+from attribound.report.summary_table import LEGEND, number
 from attribound.zoo.board_page import BoardTable
 
 HEADER = (
@@ -30,9 +29,15 @@ HEADER = (
 )
 _HOW = (
     "Turned and allowed: median angle of explanations under the strongest attack, and under the "
-    "strongest claim about the network itself; open (180) where nothing limits it. Lists kept: "
-    "share of the lists of reasons that surely stay. Medians and means over all samples of a run."
+    "strongest claim about the network itself; 180 (open) where nothing limits it. Medians and "
+    "means are over all samples of a run, open is their number. The verdict is that of the run's "
+    "own page."
 )
+_MEANINGS = {
+    "lists kept": "share of the lists of reasons that surely stay",
+    "Kendall": LEGEND["Kendall"],
+    "top-k": LEGEND["top-k"],
+}
 _Key = tuple[str, str, Setting]
 
 
@@ -46,23 +51,30 @@ def run_tables(runs: Sequence[Run]) -> list[BoardTable]:
         data = run.manifest.data
         rows = run.rows()
         kept = {each.title: each.answer.sure / each.answer.n for each in lists(run)}
+        levels = {each.where: WORDS[each.level] for each in answers(run).settings}
         for cell, summary in zip(cells(rows), summarise(rows), strict=True):
             key = (str(data.get("name")), str(data["fingerprint"]), cell.setting)
-            tables.setdefault(key, []).append(_row(run, cell, summary, kept))
+            row = _row(run, cell, summary, levels[cell.setting.title], kept)
+            tables.setdefault(key, []).append(row)
+    meanings = "; ".join(f"{name}: {text}" for name, text in _MEANINGS.items())
+    about = (_HOW, f"{meanings[0].upper()}{meanings[1:]}.")
     names = sorted(tables)
     return [
         BoardTable(
-            f"{name}: {setting.title}",
-            (*([_HOW] if key == names[0] else []), f"Samples {fingerprint[:23]}."),
+            setting.title,
+            (),
             HEADER,
-            tuple(tuple(row) for _, row in sorted(tables[key])),
+            tuple(tuple(row) for _, row in sorted(tables[name, fingerprint, setting])),
+            data=f"{name}, samples {fingerprint[:23]}",
+            about=about if (name, fingerprint) == names[0][:2] else (),
         )
-        for key in names
-        for name, fingerprint, setting in [key]
+        for name, fingerprint, setting in names
     ]
 
 
-def _row(run: Run, cell: Cell, summary: Summary, kept: dict[str, float]) -> tuple[float, list[str]]:
+def _row(
+    run: Run, cell: Cell, summary: Summary, level: str, kept: dict[str, float]
+) -> tuple[float, list[str]]:
     """By what it is sorted, and its cells."""
     missing = run.manifest.samples - run.measured
     claim = chosen_claim(cell)
@@ -73,7 +85,7 @@ def _row(run: Run, cell: Cell, summary: Summary, kept: dict[str, float]) -> tupl
     list_share = kept.get(cell.setting.title)
     row = [
         str(run.manifest.model.get("name", "a model")),
-        WORDS[finding(cell, copy_of(run.manifest.settings), missing).level],
+        level,
         f"{summary.n} of {run.manifest.samples}" if missing else str(summary.n),
         f"{1 - summary.misclassified / fine:.1%}" if fine else "-",
         _angle(turned),

@@ -53,6 +53,18 @@ _LEGEND_OF_BOTH = {
     ON_YOURS: "bounds below the strongest attack on your own network, whatever they are of",
     WORST_ON_YOURS: "the largest attack on your network / bound",
 }
+#: What the numbers of two runs mean, by their names or the ends of them.
+LEGEND_OF_TWO = {
+    "accuracy": "share of samples that are classified correctly",
+    "|g|": "Euclidean length of the map: mean over samples",
+    "attack": "how far the strongest attack moved the map: mean of Euclidean lengths",
+    "Kendall": LEGEND["Kendall"],
+    "top-k": LEGEND["top-k"],
+    "claim": "how far the map can move under it: mean of its bounds that are finite",
+    "... °": "the angle, in degrees: mean, 180 where nothing limits it",
+    "... open": "share of samples whose angle nothing limits",
+    "... exceeded": "share of bounds below the strongest attack",
+}
 _NONE = "-"
 
 

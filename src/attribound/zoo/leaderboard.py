@@ -96,7 +96,7 @@ def cells(row: LeaderboardRow) -> list[str]:
         f"{row.attacked:.2%} ({row.attack})",
         *("-" if value is None else f"{value:.3f}" for value in alike),
         str(row.epochs),
-        f"{row.cpu_minutes:.0f}",
+        f"{row.cpu_minutes:.0f}" if row.cpu_minutes >= 1 else "< 1",
     ]
 
 

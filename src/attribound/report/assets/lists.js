@@ -105,7 +105,7 @@ const drawLists = (lists, layout, config) => {
       xaxis: { title: { text: "score" }, nticks: narrow ? 4 : undefined, tickangle: 0 },
       yaxis: { tickvals: y, ticktext: texts, range: [-0.6, k - 0.2], showticklabels: !narrow },
       annotations: narrow ? above : [],
-    }), config);
+    }, true), config);
   };
 
   const setSample = (number) => {

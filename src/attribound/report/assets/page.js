@@ -109,7 +109,9 @@
   };
 
   let printing = false;
-  const layout = (extra) => {
+  // A page takes the width of the paper after it was drawn, and says so to nobody: plots that are
+  // printed have a size of their own, which page.css knows.
+  const layout = (extra, wide = false) => {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
     const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), automargin: true };
@@ -123,6 +125,7 @@
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11 } },
       xaxis: { ...axis, ...xaxis },
       yaxis: { ...axis, ...yaxis },
+      ...(printing ? { width: wide ? 680 : 335, height: 300 } : {}),
       ...rest,
     };
   };
