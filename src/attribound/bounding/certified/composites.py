@@ -82,3 +82,26 @@ class Composites:
             matrix = self.network.stages[number + 1].adjoint(matrix)
             yield number, matrix.abs()
             matrix = matrix * self.slopes[number]
+
+
+class Direct(Composites):
+    """Of these sums the part of the next layer alone: below them, to see what they could bring."""
+
+    def forward(self, layer: int, sources: list[Tensor], crude: Tensor, chain: Tensor) -> Tensor:  # noqa: ARG002
+        """From the layer before."""
+        if layer < 2 or self.network.widths[layer] > self.widest:
+            return crude
+        return torch.minimum(crude, self.network.stages[layer].absolute().linear(sources[-1]))
+
+    def backward(
+        self,
+        layer: int,
+        sources: dict[int, Tensor],
+        crude: Tensor,
+        chain: Tensor,  # noqa: ARG002
+    ) -> Tensor:
+        """From the layer behind."""
+        if layer + 1 not in sources:
+            return crude
+        next_stage = self.network.stages[layer + 1].absolute()
+        return torch.minimum(crude, next_stage.adjoint(sources[layer + 1]))

@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from attribound.basics.rounding import SLACK, TINY, up
-from attribound.bounding.certified.expanding import Expanded, expansions
+from attribound.bounding.certified.expanding import (
+    Expanded,
+    expansions,
+    expansions_from_both_sides,
+    is_large,
+)
 from attribound.bounding.certified.expansion import dual_order, row_norms
 from attribound.bounding.certified.network import Network
 from attribound.bounding.certified.path import GradientPath
 from attribound.bounding.certified.quadratic import Form
-from attribound.bounding.certified.taylor import TaylorRemainder, componentwise, remainder
+from attribound.bounding.certified.taylor import TaylorRemainder, componentwise, constant, remainder
 
 _ROUNDS = 3
+#: A bound of so many times the map and what it moves to first order says nothing.
+_NOTHING = 1000.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +55,51 @@ class PathMean:
     reach: Tensor
     still_reach: Tensor
 
+    @classmethod
+    def zero(cls, size: int) -> PathMean:
+        """Of no points."""
+        zeros = torch.zeros(1, size, dtype=torch.float64)
+        square = torch.zeros(size, size, dtype=torch.float64)
+        rest = TaylorRemainder(Form.zero(size), Form.zero(size), 0.0, 0.0)
+        return cls(zeros, zeros, square, zeros, rest, 0.0, zeros, zeros, zeros)
+
 
 def deviations(
     network: Network, path: GradientPath, target: int, ball: tuple[float, float], widest: int
 ) -> tuple[float, float]:
-    """Upper values of the deviation: by the Taylor model, and by interval propagation."""
-    epsilon, p = ball
-    return of_expansions(path, expansions(network, path, target, epsilon, p, widest), ball)
+    """Upper values of the deviation: by the Taylor model, and by interval propagation.
+
+    The first is infinite where it was not worth its time.
+    """
+    if is_large(network, path):
+        interval = intervals_alone(network, path, target, ball, widest)
+        if interval is not None:
+            return math.inf, interval
+    return of_expansions(path, expansions(network, path, target, ball, widest), ball)
+
+
+def intervals_alone(
+    network: Network, path: GradientPath, target: int, ball: tuple[float, float], widest: int
+) -> float | None:
+    """The bound by interval propagation, if products of layers can't make it say anything.
+
+    So it is where both bounds, with the least that these products could be, are still a thousand
+    times as large as the map and as what it moves to first order.
+    """
+    weights = up(path.displacement.abs())
+    above = below = PathMean.zero(path.x.shape[1])
+    third = 0.0
+    every = expansions_from_both_sides(network, path, target, ball, widest)
+    for (node, weight, _), (made, least) in zip(path.points(), every, strict=True):
+        expansion, _, still = made
+        third += abs(weight) * constant(expansion, least, weights)
+        above = _add(above, _by_intervals(made), weight, node)
+        below = _add(below, _by_intervals((expansion, least, still)), weight, node)
+    moved = _euclidean(path, ball) * (above.jacobian * path.displacement).norm()
+    size = (path.displacement * above.gradient).norm() + moved
+    if min(third, _interval(path, below, ball)) > _NOTHING * size.item():
+        return _interval(path, above, ball)
+    return None
 
 
 def of_expansions(
@@ -63,29 +108,36 @@ def of_expansions(
     """The same from expansions at the points of the path."""
     epsilon, p = ball
     mean = average(path, made, p)
-    moved, moved_interval = _moving_factor(path, mean, ball) if path.multiplied else (0.0, 0.0)
+    moved = _moving_factor(path, mean, ball) if path.multiplied else 0.0
     taylor = first_and_second_order(path, mean, epsilon, p) + moved
-    shift = path.displacement.abs() * (mean.reach + mean.still_reach)
-    interval = up(up(shift).norm()).item() + moved_interval
-    return taylor * (1 + SLACK), interval * (1 + SLACK)
+    return taylor * (1 + SLACK), _interval(path, mean, ball)
+
+
+def _interval(path: GradientPath, mean: PathMean, ball: tuple[float, float]) -> float:
+    """Upper value of the deviation by interval propagation."""
+    shift = up(path.displacement.abs() * (mean.reach + mean.still_reach)).norm()
+    moved = 0.0
+    if path.multiplied:
+        whole = up(mean.gradient_size + mean.reach)
+        moved = _product(up(whole.norm()).item(), whole.max().item(), path, ball)
+    return (up(shift).item() + moved) * (1 + SLACK)
+
+
+def _product(length: float, largest: float, path: GradientPath, ball: tuple[float, float]) -> float:
+    """Upper value of |delta w|_2, which is <= |delta|_inf |w|_2 and <= |delta|_2 |w|_inf."""
+    return min(ball[0] * length, _euclidean(path, ball) * largest) * (1 + SLACK)
+
+
+def _euclidean(path: GradientPath, ball: tuple[float, float]) -> float:
+    """The radius of the l2 ball around the p-ball."""
+    epsilon, p = ball
+    return epsilon * float(path.x.shape[1] ** max(0.0, 0.5 - 1 / p))
 
 
 def average(path: GradientPath, made: Iterable[Expanded], p: float) -> PathMean:
     """Sum what the points of the path give; each is forgotten after the next has come."""
-    size = path.x.shape[1]
     weights = up(path.displacement.abs())
-    zeros = torch.zeros_like(path.x)
-    total = PathMean(
-        zeros,
-        zeros,
-        torch.zeros(size, size, dtype=torch.float64),
-        zeros,
-        TaylorRemainder(Form.zero(size), Form.zero(size), 0.0, 0.0),
-        0.0,
-        zeros,
-        zeros,
-        zeros,
-    )
+    total = PathMean.zero(path.x.shape[1])
     for (node, weight, _), own in zip(path.points(), made, strict=True):
         total = _add(total, _at(path, own, p, weights), weight, node)
     return total
@@ -104,6 +156,18 @@ def _at(path: GradientPath, made: Expanded, p: float, weights: Tensor) -> PathMe
         component,
         inside.gradient_reach,
         still.gradient_reach,
+    )
+
+
+def _by_intervals(made: Expanded) -> PathMean:
+    expansion, inside, still = made
+    return replace(
+        PathMean.zero(expansion.gradient.shape[1]),
+        gradient=expansion.gradient,
+        gradient_size=expansion.gradient.abs(),
+        jacobian=expansion.jacobian,
+        reach=inside.gradient_reach,
+        still_reach=still.gradient_reach,
     )
 
 
@@ -159,22 +223,13 @@ def first_and_second_order(path: GradientPath, mean: PathMean, epsilon: float, p
     return (curved + margin) * (1 + SLACK)
 
 
-def _moving_factor(
-    path: GradientPath, mean: PathMean, ball: tuple[float, float]
-) -> tuple[float, float]:
-    """Upper values of |delta (A delta + R(delta))|, and of |delta g(x + delta)| by intervals.
-
-    |delta w| <= |delta|_inf |w|_2 and <= |delta|_2 |w|_inf.
-    """
+def _moving_factor(path: GradientPath, mean: PathMean, ball: tuple[float, float]) -> float:
+    """Upper value of |delta (A delta + R(delta))|."""
     epsilon, p = ball
     size = path.x.shape[1]
-    euclidean = epsilon * float(size ** max(0.0, 0.5 - 1 / p))
     norms = row_norms(mean.jacobian, dual_order(p)) + mean.jacobian_error
     moved = up(epsilon * norms + mean.component)
     spectral = Form.of(mean.jacobian, torch.ones(size, dtype=torch.float64), p).maximum(p)
     error = up(mean.jacobian_error.norm() * epsilon + mean.component.norm()).item()
     by_size = min(epsilon * math.sqrt(spectral) + error, up(moved.norm()).item())
-    taylor = min(epsilon * by_size, euclidean * moved.max().item())
-    whole = up(mean.gradient_size + mean.reach)
-    interval = min(epsilon * up(whole.norm()).item(), euclidean * whole.max().item())
-    return taylor * (1 + SLACK), interval * (1 + SLACK)
+    return _product(by_size, moved.max().item(), path, ball)

@@ -85,6 +85,15 @@ def remainder(
     return TaylorRemainder(quadratic, cross, linear, constant)
 
 
+def constant(expansion: Expansion, enclosure: NeuronEnclosure, weights: Tensor) -> float:
+    """The constant of :func:`remainder`, which costs nothing but norms, without defects of g."""
+    layers = zip(expansion.layers, enclosure.forward, enclosure.backward, strict=True)
+    return sum(
+        _terms(*each, weighted_norms(each[0], weights), enclosure.radius).constant.item()
+        for each in layers
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class _Terms:
     squares: tuple[Tensor, Tensor]

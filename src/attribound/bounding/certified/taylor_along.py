@@ -65,7 +65,7 @@ class SmoothDirections:
         network, path, region = in_units(network, path, region)
         radius = region.epsilon * float(region.scale.max()) * (1 + SLACK)
         points = [*path.points()]
-        made = expansions(network, path, target, radius, region.p, widest)
+        made = expansions(network, path, target, (radius, region.p), widest)
         pairs = zip(points, made, strict=True)
         every = tuple(_At(weight, node, *own) for (node, weight, _), own in pairs)
         return cls(path, region, radius, every)
