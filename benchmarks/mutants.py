@@ -28,7 +28,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +47,14 @@ SAYS = 250  # the file descriptor on which a child says which test has failed
 
 @dataclass(frozen=True)
 class Room:
-    """Modules under ``src/attribound`` and the tests that concern them, the quickest first."""
+    """Modules under ``src/attribound`` and the tests that concern them, the quickest first.
+
+    Of these only tests that match an expression, as pytest's ``-k``, if there is one.
+    """
 
     modules: tuple[str, ...]
     tests: tuple[str, ...]
+    matching: str = ""
 
 
 _CALIBRATED = ("conformal", "procedure", "calibration", "storage", "provenance", "about_yours")
@@ -181,6 +185,7 @@ def _quiet() -> None:
 def _options(room: str) -> list[str]:
     some = ["-x", "-q", "--no-header", "-m", "not slow", "-p", "no:cacheprovider"]
     some += ["--hypothesis-seed=0", f"--basetemp={tempfile.mkdtemp(prefix='mutants-')}/tests"]
+    some += ["-k", ROOMS[room].matching] if ROOMS[room].matching else []
     return [*some, *(f"tests/{each}" for each in ROOMS[room].tests)]
 
 
@@ -285,7 +290,7 @@ class _Room(_Said):
     def _covered(self, session: Any) -> tuple[dict[tuple[str, int], set[int]], list[float]]:
         """Tests that execute a line, and how long each takes; recorded once for the same files."""
         files = [path.read_bytes() for path in sorted(_files(self.room))]
-        text = b"".join([self.room.encode(), *files])
+        text = b"".join([f"{self.room} {ROOMS[self.room].matching}".encode(), *files])
         stored = Path(tempfile.gettempdir()) / "mutants-lines" / hashlib.sha256(text).hexdigest()
         if not stored.exists():
             stored.parent.mkdir(exist_ok=True)
@@ -386,17 +391,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--set", action="append", default=[], help="ROOM=MUTANTS, at most so many")
     parser.add_argument("--again", action="store_true", help="try those that survived once more")
+    parser.add_argument(
+        "--by", default="", help="with --again: tests that match, as pytest's -k; others survive"
+    )
     parser.add_argument("--only", default="", help="those whose module and change match this")
     parser.add_argument("--report", action="store_true", help="run nothing")
     options = parser.parse_args()
     limits = dict.fromkeys(ROOMS, 10**9)
     if options.set:
         limits = {name: int(count) for name, count in (each.split("=") for each in options.set)}
+    if options.by and not options.again:
+        parser.error("--by is for survivors: of others all tests must have a say")
     if not options.report:
         # Imported once, for all children; nothing of attribound, which they import changed.
         for name in ("torch", "torch.fx", "scipy.stats", "pytest", "pyarrow", "rich"):
             __import__(name)
         for room, limit in limits.items():
+            ROOMS[room] = replace(ROOMS[room], matching=options.by)
             _run_room(room, limit, options)
     print(table())
 
@@ -415,6 +426,8 @@ def _run_room(room: str, limit: int, options: argparse.Namespace) -> None:
 
     def tell(mutant: Mutant, outcome: str, seconds: float, by: str) -> None:
         row = {name: getattr(mutant, name) for name in _COLUMNS[:7]}
+        if options.by and outcome == SURVIVED:
+            return  # as before: the other tests were not asked
         rows = stored()
         row |= {"outcome": outcome, "seconds": seconds, "by": by}
         row[_FIRST] = rows.get(mutant.key, {_FIRST: outcome})[_FIRST]
@@ -613,6 +626,9 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("bounding.cosine", "cosine_and_degrees", "sine < 1", "sine <= 1"): _WIDER,
     ("calibrated.provenance", "refuse_settings_per_example", "1", "2"): (
         "Settings differ from example to example or not, however many are asked for."
+    ),
+    ("attacks.engine", "_Climbs.__init__", "len(starts) > 1", "len(starts) >= 1"): (
+        "A single start, joined with no other, is itself."
     ),
     ("attacks.judging", "judge_all", "classifier is not None and prediction is not None", ""): (
         "One is there where the other is."

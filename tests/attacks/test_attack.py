@@ -187,6 +187,7 @@ def test_cosine_and_angle_are_those_of_both_maps() -> None:
         torch.testing.assert_close(found.cosine, 1 - cosine)
         torch.testing.assert_close(found.degrees, torch.rad2deg(torch.acos(cosine)))
         torch.testing.assert_close(found.attacked_map.flatten(1), other)
+        assert found.evaluations == 0, "nobody said that it cost anything"
 
 
 def test_angles_of_zero_attributions_are_180() -> None:

@@ -443,6 +443,32 @@ def test_of_several_starts_each_is_remembered_in_its_own_place() -> None:
 
 
 @dataclass(frozen=True)
+class Uneven(StepRule):
+    """Half of the way, but for examples whose first feature is large, which stay."""
+
+    comes_to_rest = True
+
+    def move(self, ball, here: Here, steps: int) -> Tensor:
+        return torch.where(here.x[:, :1] > 0.7, here.delta, 0.5 * here.delta)
+
+
+def test_what_is_known_of_some_climbs_is_taken_while_others_rest() -> None:
+    model, x = cases.tabular()
+    assert {*(x[:, 0] > 0.7).tolist()} == {True, False}
+    problem, objective = Problem(ab.Saliency(model), x, model(x).argmax(1), x), Counted()
+    search = Search(objective, Uneven(), (Fixed(0.3),), "best", 4)
+    ball = ab.L2Ball(1.0)
+    with climbs_kept():
+        first = search.run(problem, ball, 0, progress=False)
+        seen = dict(objective.seen)
+        assert len(x) < seen[True] < 4 * len(x)
+        again = search.run(problem, ball, 0, progress=False)
+    assert objective.seen == seen
+    assert torch.equal(again.delta, first.delta)
+    assert again.evaluations == first.evaluations
+
+
+@dataclass(frozen=True)
 class Counted(Distance):
     """Counts the points that it is evaluated at, with slope and without."""
 

@@ -262,17 +262,25 @@ def test_the_first_outcome_is_kept_and_mutants_that_are_gone_do_not_count(
 ) -> None:
     """A law that is written for a survivor kills it the next time: that is another share."""
     monkeypatch.setattr(mutants, "RESULTS", tmp_path / "mutants.parquet")
+    monkeypatch.setattr(mutants, "ROOMS", {"store": mutants.ROOMS["store"]})
     outcome = mutants.SURVIVED
 
     def run(room: str, wanted: list[Mutant], tell) -> None:
         for mutant in wanted:
-            tell(mutant, outcome, 1.0, "a test")
+            tell(mutant, outcome, 2.0 if mutants.ROOMS[room].matching else 1.0, "a test")
 
     monkeypatch.setattr(mutants, "run", run)
+    monkeypatch.setattr("sys.argv", ["mutants.py", "--set", "store=4", "--by", "some"])
+    with pytest.raises(SystemExit):
+        mutants.main()
     monkeypatch.setattr("sys.argv", ["mutants.py", "--set", "store=4"])
     mutants.main()
+    again = ["mutants.py", "--set", "store=4", "--again"]
+    monkeypatch.setattr("sys.argv", [*again, "--by", "some"])
+    mutants.main()  # what some tests do not see, others may
+    assert {row["seconds"] for row in mutants.stored().values()} == {1.0}
     outcome = mutants.KILLED
-    monkeypatch.setattr("sys.argv", ["mutants.py", "--set", "store=4", "--again"])
+    monkeypatch.setattr("sys.argv", again)
     mutants.main()
     (store, _) = mutants.shares()
     assert (store.killed, store.survived, store.unseen) == (4, 0, 4)
