@@ -459,6 +459,8 @@ def test_what_rounding_took_from_the_parts_is_given_back(p, monkeypatch) -> None
         terms = (self.shift.middle * z) ** 2 / (y + z), z * of.low * of.high, y * of.constant
         size = sum(each.abs().sum() for each in (*terms, c, ball))
         trace = ball.expand(len(outer)).sum() + (y * of.growth * self.shift.rows.T**2).sum()
+        assert size <= stated[0] * (1 + 1e-12) <= 2 * size
+        assert trace <= stated[1] * (1 + 1e-12) <= 2 * trace
         less = outer - slack * outer.diagonal().sum() * eye
         return less, least + slack * trace * eye, budget - slack * size, *stated
 
