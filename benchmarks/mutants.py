@@ -562,6 +562,8 @@ _COVERED = "A margin more: a later one on the same path covers it, too."
 _TIE = "Of two rounded numbers that are equal: both answers hold."
 _WIDER = "Wider by a millionth or less, or one of two values that both hold."
 
+_ROUNDED = "float(factor.abs().max() * (size * wrong).sum()) * (1 + SLACK) + TINY"
+
 #: Why a survivor computes nothing wrong: (end of the module, function, before, after), "" for any.
 REASONS: dict[tuple[str, str, str, str], str] = {
     ("spectral.lanczos", "", "1", "2"): "Room for one vector more than are ever kept.",
@@ -605,7 +607,15 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("exact_path.norm", "_Multipliers.start", "", ""): _SEARCH,
     ("exact_path.norm", "_Multipliers.halve", "", ""): _SEARCH,
     ("exact_path.norm", "_Multipliers.square", "", ""): _SEARCH,
+    ("exact_path.norm", "_Multipliers.proved", "1", "2"): (
+        "Which margins are tried for the proof, or one that is counted twice."
+    ),
+    ("exact_path.norm", "Shift.of", "(items.high - items.low) / 2 * (1 + SLACK) + TINY", ""): (
+        _COVERED
+    ),
+    ("exact_path.certificate", "_rounding", _ROUNDED, f"{_ROUNDED[:-6]}- TINY"): _COVERED,
     ("relu.region", "Region.inside", "1e-300", "2e-300"): _EFFORT,
+    ("relu.region", "regions", "16", "32"): _WIDER,
     ("certified.expansion", "dual_order", "p <= 2", "p < 2"): "At p = 2 both say 2.",
     ("certified.quadratic", "dominate", "max(largest, 0.0) * (1 + 10.0 ** (-digits)) + TINY", ""): (
         _SEARCH

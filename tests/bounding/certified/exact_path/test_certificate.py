@@ -285,6 +285,17 @@ def test_roundings_of_sums_are_on_the_outside(seed, monkeypatch) -> None:
         assert (wide[0] <= torch.where(on, less.clamp_min(0), exact[0] * (1 - slack))).all()
         held = torch.minimum(exact[1] * (1 + slack), length)
         assert (wide[1] >= torch.where(on, more, held) * (1 - 1e-12)).all()
+        off = 16e-3 * (layer.low[where].abs() + layer.high[where].abs())
+        moved = []
+        for unit, spare in ((1e-3, 0 * off), (0.0, off)):
+            up, down = flip.up.clone(), flip.down.clone()
+            up[where], down[where] = up[where] + spare, down[where] + spare
+            monkeypatch.setattr(items, "UNIT", unit)
+            moved.append(
+                items._switched(found, layer, replace(flip, up=up, down=down), where, 0 * edges)
+            )
+        monkeypatch.setattr(items, "UNIT", UNIT)
+        tiny.close(torch.stack(moved[0]), torch.stack(moved[1]), 1e-9, 1e-12)
         asked = found, number, layer, flip
         exact, wide = (at(size, lambda a=asked: items._of_layer(*a)) for size in (0.0, slack))
         assert (wide.least <= exact.least - slack * exact.least.abs()).all()
@@ -389,6 +400,14 @@ def test_a_certificate_is_put_together_from_its_parts(seed, monkeypatch) -> None
     tiny.close(proved.low, score + centre - wide, 1e-6, 1e-9)
     tiny.close(proved.high, score + centre + wide, 1e-6, 1e-9)
     error = away.abs() * found.mean_error
+    stated = []
+    for slack in (0.0, 1e-3):
+        monkeypatch.setattr(certificate, "SLACK", slack)
+        more = of.ball.epsilon * of.ball.scale * rest
+        stated.append(certificate._stated(found, away, shift, more, 1.0))
+    margin = 1e-3 * (score.abs() + centre.abs() + wide)
+    tiny.close(stated[0].low - stated[1].low, margin, 1e-5, 1e-12)
+    tiny.close(stated[1].high - stated[0].high, margin, 1e-5, 1e-12)
     assert (proved._pairs.error >= error).all()
     assert (proved._pairs.error <= 1.1 * error).all()
 
@@ -434,10 +453,17 @@ def test_what_rounding_took_from_the_parts_is_given_back(p, monkeypatch) -> None
     honest, slack = norm._Multipliers.parts, 1e-3
 
     def off(self) -> tuple[torch.Tensor, ...]:
-        outer, least, budget, size, trace = honest(self)
-        eye = torch.eye(len(outer), dtype=torch.float64)
+        outer, least, budget, *stated = honest(self)
+        eye, of = torch.eye(len(outer), dtype=torch.float64), self.shift.items
+        c, z, y, ball = self.logs.exp().split([1, 4, 4, len(self.logs) - 9])
+        ball = ball.expand(len(outer) if self.shift.cube else 1)
+        terms = (self.shift.middle * z) ** 2 / (y + z), z * of.low * of.high, y * of.constant
+        size = sum(each.abs().sum() for each in (*terms, c, ball))
+        trace = ball.expand(len(outer)).sum() + (y * of.growth * self.shift.rows.T**2).sum()
+        assert size <= stated[0] * (1 + 1e-12) <= 2 * size
+        assert trace <= stated[1] * (1 + 1e-12) <= 2 * trace
         less = outer - slack * outer.diagonal().sum() * eye
-        return less, least + slack * trace * eye, budget - slack * size, size, trace
+        return less, least + slack * trace * eye, budget - slack * size, *stated
 
     proved, best = norm._Multipliers.proved, []
     for seed in range(2):
@@ -453,6 +479,11 @@ def test_what_rounding_took_from_the_parts_is_given_back(p, monkeypatch) -> None
         assert exact * (1 + slack) <= best[-1].proved() <= exact * (1 + 100 * slack)
         monkeypatch.setattr(norm._Multipliers, "parts", off)
         assert exact * (1 - slack / 10) <= best[-1].proved()
+        monkeypatch.setattr(norm, "SLACK", slack)
+        of, one = shift.items, torch.ones((), dtype=torch.float64)
+        ball = PathBall(1.0, p, one.expand(3))
+        again = norm.Shift.of(shift.matrix, one.expand(3), of, ball)
+        tiny.close(again.half, (1 + slack) * (of.high - of.low) / 2)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 9, 12])
@@ -664,6 +695,11 @@ def test_many_features_have_the_first_of_both_bounds(monkeypatch) -> None:
 def test_refuses_what_it_cannot_hold_and_what_is_not_convex() -> None:
     x, target = reference.rows(1), torch.tensor([0])
     ig = ab.IntegratedGradients(reference.mlp((12, 10)), quadrature="exact")
+    network = piecewise(reference.mlp((12, 10)), (5,))
+    needed = 8 * ((22 + pieces._GRID) * 10 * (5 + 22) + 22 * 5)
+    pieces.check_memory(network, needed)
+    with pytest.raises(ab.MemoryLimitError):
+        pieces.check_memory(network, needed - 1)
     with pytest.raises(ab.MemoryLimitError, match="GiB for 5 features and 22 neurons"):
         ab.bound(ig, x, ab.L2Ball(0.1), method=ab.Certified(memory_limit=1000))
     steep = ab.IntegratedGradients(

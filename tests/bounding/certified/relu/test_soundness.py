@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -12,11 +13,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import attribound as ab
-from attribound.basics.rounding import TINY, UNIT
+from attribound.basics import rounding
+from attribound.basics.rounding import SLACK, TINY, UNIT
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.path import paths
 from attribound.bounding.certified.rectified import Rectified
 from attribound.bounding.certified.relu import (
+    adjoint,
     deviation,
     directions,
     farkas,
@@ -24,6 +27,7 @@ from attribound.bounding.certified.relu import (
     reach,
     sweep,
 )
+from attribound.bounding.certified.relu import compact as compact_form
 from attribound.bounding.certified.relu.compact import SWITCHED, Compact
 from attribound.bounding.certified.relu.region import Region, regions
 from attribound.bounding.certified.relu.tree import Limits
@@ -249,6 +253,225 @@ def test_in_other_units_all_is_the_same(seed, monkeypatch) -> None:
     assert [getattr(moved, name) for name in names] == [
         getattr(moved_again, name) for name in names
     ]
+
+
+def of_neurons(swept: sweep.Swept, values: list[torch.Tensor]) -> torch.Tensor:
+    """Of values layer by layer those of the neurons of a compact form."""
+    rows = zip(swept.compact.layer.tolist(), swept.places.tolist(), strict=True)
+    found = [values[layer][:, place] for layer, place in rows]
+    return torch.stack(found, 1) if found else values[0][:, :0]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4, 5, 6, 9, 12, 13])
+def test_the_relations_of_a_compact_form_are_exact(seed) -> None:
+    """At every point of a grid, before a neuron is fixed and after; noise is all that is left."""
+    example = case(seed)
+    example = Case(example.net.double(), example.x.double(), example.ball)
+    network, region, swept = opened(example)
+    whole, deltas = swept.compact, example.deltas
+    values = switched_at(network, example.x + deltas)
+    z, u = of_neurons(swept, values), of_neurons(swept, adjoints_at(network, values))
+    change = network.gradients(example.x + deltas, 0) - swept.gradient
+    switched = (z > 0) != (whole.z > 0)
+    parts = [(whole, torch.ones(len(deltas), dtype=torch.bool))]
+    for neuron in range(len(whole)):
+        kept, turned = node.parts(whole, neuron, region)
+        parts += [(kept, ~switched[:, neuron]), (turned, switched[:, neuron])]
+    for part, own in parts:
+        free = part.free
+        r = torch.where(free, (whole.s * z).clamp_min(0), 0.0)
+        w = torch.where(free & switched, whole.s * u, 0.0)
+        relations = (
+            (z, part.z + deltas @ part.jacobian.T + r @ part.matrix.T, part.noise),
+            (u, part.u + w @ part.matrix, part.adjoint_noise),
+            (change, part.shift + w @ part.jacobian, torch.tensor(part.gradient_noise)),
+        )
+        for truth, said, noise in relations:
+            size = max([1.0, *truth.flatten().abs().tolist()])
+            assert ((truth - said)[own].abs() <= noise + 1e-15 * size).all()
+            assert (noise <= 1e-10 * size).all()
+        assert ((r <= part.most + 1e-12 * (1 + r))[own]).all()
+
+
+def some_chords(compact: Compact, seed: int) -> reach.Chords:
+    generator = torch.Generator().manual_seed(seed)
+    low = -torch.rand(len(compact), generator=generator, dtype=torch.float64)
+    most = torch.where(compact.free, compact.most, 0.0)
+    slope = torch.where(compact.free, most / (most - low), 0.0)
+    return reach.Chords(torch.where(compact.free, low, 0.0), slope, most)
+
+
+def deep() -> list[tuple[Region, Compact, int]]:
+    """Compact forms of several layers, in which some neurons are fixed and noise is no trifle."""
+    found = []
+    for seed in range(60):
+        _, region, swept = opened(case(seed, 2.0 if seed % 2 else math.inf))
+        compact = swept.compact
+        if len(compact) > 4 and len(compact.layers()) > 2:
+            noisy = replace(
+                compact, noise=0.01 * compact.z.abs(), adjoint_noise=0.01 * compact.u.abs()
+            )
+            found += [(region, noisy, seed), (region, noisy.kept(1).switched(0, region), seed)]
+    assert len(found) > 6
+    return found[:12]
+
+
+def test_reaches_are_those_of_loops_over_neurons(monkeypatch) -> None:
+    """Both upper functions, the second by putting in one neuron after the other."""
+    monkeypatch.setattr(reach, "SLACK", 0.0)
+    for region, compact, seed in deep():
+        chords, free = some_chords(compact, seed), compact.free
+        for layer in compact.layers():
+            rows = (compact.layer == layer).nonzero().flatten()
+            direction = torch.where(rows % 2 == 0, 1.0, -1.0).double()
+            found = reach.upper(compact, chords, region, rows, direction)
+            for at, (row, sign) in enumerate(zip(rows.tolist(), direction.tolist(), strict=True)):
+                slope, above = sign * compact.jacobian[row], sign * compact.matrix[row] * free
+                constant = sign * compact.z[row] + compact.noise[row]
+                boxed = constant + above.clamp_min(0) @ chords.most + region.support(slope[None])[0]
+                for k in reversed(range(len(compact))):
+                    # Neurons of a layer do not meet each other: any order of them is right.
+                    taken = above[k].clamp_min(0) * chords.slope[k]
+                    if k >= row or not free[k]:
+                        continue
+                    beyond = compact.s[k] * compact.z[k] + compact.noise[k] - chords.low[k]
+                    constant = constant + taken * beyond
+                    slope = slope + taken * compact.s[k] * compact.jacobian[k]
+                    above = above + taken * compact.s[k] * compact.matrix[k] * free
+                chained = constant + region.support(slope[None])[0]
+                assert found.value[at].item() == pytest.approx(min(boxed, chained).item(), 1e-6)
+                whole = found.constant[at] + region.support(found.slope[at : at + 1])[0]
+                assert whole.item() == pytest.approx(found.value[at].item(), 1e-6)
+
+
+def test_sums_of_w_are_those_of_loops_over_neurons() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for _, compact, _ in deep():
+        rows = torch.randn(3, len(compact), generator=generator, dtype=torch.float64)
+        for above in (-1, compact.layers()[0]):
+            active = compact.free & (compact.layer > above)
+            for row, said in zip(rows, adjoint.largest(compact, rows, above), strict=True):
+                plain, total, c = 0.0, 0.0, row.clone()
+                for k in active.nonzero().flatten().tolist():
+                    low, high = compact.u_low[k], compact.u_high[k]
+                    w = [0.0, (compact.s[k] * low).item(), (compact.s[k] * high).item()]
+                    plain += max(row[k].item() * each for each in w)
+                    first, second = sorted(
+                        (c[k] * compact.s[k] * end).item() for end in (low, high)
+                    )
+                    chord = 1.0 if first >= 0 else max(second, 0.0) / (second - first)
+                    taken = chord * c[k] * compact.s[k]
+                    total += -chord * min(first, 0.0) + (taken * compact.u[k]).item()
+                    total += (taken.abs() * compact.adjoint_noise[k]).item()
+                    c = c + taken * compact.matrix[:, k] * active
+                several = len(set(compact.layer[active].tolist())) > 1
+                expected = min(plain, total) if several else plain
+                assert said.item() == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_an_update_counts_what_it_adds_up(monkeypatch) -> None:
+    """With roundings of a thousandth: of both terms of every sum, and the noise that is carried."""
+    update = 1e-3
+    monkeypatch.setattr(compact_form, "_UPDATE", update)
+    for region, compact, _ in deep():
+        count = len(compact)
+        reached = region.size(compact.jacobian)
+        each = compact.z.abs() + reached + compact.matrix.abs() @ compact.most
+        steep = compact.u.abs() + compact.steepest @ compact.matrix.abs()
+        length = compact.jacobian.norm(dim=1)
+        for n in range(count):
+            if not compact.free[n]:
+                continue
+            after = compact.switched(n, region)
+            far, back = compact.matrix[:, n].abs(), compact.matrix[n].abs()
+            noise = compact.noise + far * compact.noise[n] + update * (each + far * each[n])
+            same(after.noise, noise, 1e-8)
+            noise = compact.adjoint_noise + back * compact.adjoint_noise[n]
+            same(after.adjoint_noise, noise + update * (steep + back * steep[n]), 1e-8)
+            sums = ((length + far * length[n]) * compact.steepest).sum() + compact.shift.norm()
+            sums = sums + length[n] * compact.u[n].abs()
+            noisy = compact.gradient_noise + length[n] * compact.adjoint_noise[n] + update * sums
+            assert after.gradient_noise == pytest.approx(noisy.item(), rel=1e-8)
+
+
+def test_roundings_of_sums_are_on_the_outside(monkeypatch) -> None:
+    """Where SLACK is a thousandth every end is further out than where it is nothing, by as much."""
+    slack = 1e-3
+
+    def both(module, work) -> tuple:
+        found = []
+        for size in (0.0, slack):
+            monkeypatch.setattr(module, "SLACK", size)
+            found.append(work())
+        monkeypatch.setattr(module, "SLACK", SLACK)
+        return tuple(found)
+
+    generator = torch.Generator().manual_seed(1)
+    for region, compact, seed in deep():
+        chords, size = some_chords(compact, seed), compact.jacobian.shape[1]
+        along = torch.randn(4, size, generator=generator, dtype=torch.float64)
+        for work in (
+            lambda r=region, a=along: r.support(a),
+            lambda r=region, a=along: r.size(a),
+            lambda r=region, a=along: torch.tensor(r.stretched(a[0].abs()), dtype=torch.float64),
+        ):
+            exact, wide = both(rounding, work)
+            same(wide, exact * (1 + slack), 1e-9)
+        for layer in compact.layers():
+            rows = (compact.layer == layer).nonzero().flatten()
+            asked = compact, chords, region, rows, compact.s[rows]
+            exact, wide = both(reach, lambda a=asked: reach.upper(*a))
+            terms = compact.z[rows].abs() + compact.noise[rows]
+            terms = terms + region.size(compact.jacobian[rows])
+            terms = terms + (compact.matrix[rows].abs() * compact.free) @ chords.most
+            assert (wide.value >= exact.value + slack * terms * (1 - 1e-9)).all()
+            assert (wide.value <= exact.value + 100 * slack * (terms + 100)).all()
+        if bool((chords.most > 0).all()):
+            rows = torch.arange(len(compact))
+            exact, wide = both(reach, lambda c=chords, r=rows: reach.extended(c, r, c.low, c.most))
+            same(wide.slope, (exact.slope * (1 + slack)).clamp_max(1.0))
+        rows = torch.randn(3, len(compact), generator=generator, dtype=torch.float64)
+        exact, wide = both(adjoint, lambda c=compact, r=rows: adjoint.largest(c, r))
+        ends = adjoint.switching(compact)
+        terms = rows.abs() @ torch.maximum(ends.high, -ends.low)
+        assert (wide >= exact + slack * terms.clamp_max(exact.abs().max()) * 0.2).all()
+        loose = replace(compact, u_low=compact.u_low - 9, u_high=compact.u_high + 9)
+        exact, wide = both(adjoint, lambda c=loose: adjoint.adjoints(c))
+        own, fixed = compact.free, compact.u.abs() * slack
+        assert (wide.u_low <= exact.u_low - fixed * own * 0.99).all()
+        assert (wide.u_high >= exact.u_high + fixed * own * 0.99).all()
+        exact, wide = both(node, lambda c=compact, a=along: node.ends_along(c, a))
+        noise = along.norm(dim=1) * compact.gradient_noise
+        margin = slack * (along.abs() @ compact.shift.abs() + noise)
+        same(exact[0] - wide[0] + 1.0, margin + 1.0, 1e-9)
+        same(wide[1] - exact[1] + 1.0, margin + 1.0, 1e-9)
+
+
+def test_what_refutes_one_inequality_with_others_is_a_proof(monkeypatch) -> None:
+    """A margin of a tenth counts every term; and what is refuted is so on a grid."""
+    generator = torch.Generator().manual_seed(2)
+    seen = set()
+    for p, margin in itertools.product((2.0, math.inf), (farkas.MARGIN, 0.1)):
+        monkeypatch.setattr(farkas, "MARGIN", margin)
+        for _ in range(20):
+            slope = torch.randn(3, 2, generator=generator, dtype=torch.float64)
+            threshold = 0.8 * torch.rand(3, generator=generator, dtype=torch.float64)
+            ones = torch.ones(2, dtype=torch.float64)
+            region = Region(p, 0.7, ones, -0.7 * ones, 0.6 * ones)
+            fixed, more = (slope[:2], threshold[:2]), (slope[2:], threshold[2:])
+            may = bool(farkas.without(region, fixed, *more))
+            y = farkas._multipliers(region, fixed, *more)
+            assert may != bool(farkas.proof(region, slope, threshold, y))
+            gain, combined = (y @ threshold).item(), y @ slope
+            terms = (y @ (threshold.abs() + region.size(slope))).item()
+            assert may == (gain <= region.support(combined).item() + margin * terms)
+            side = torch.linspace(-0.7, 0.6, 41, dtype=torch.float64)
+            grid = torch.cartesian_prod(side, side)
+            grid = grid[torch.linalg.vector_norm(grid, ord=p, dim=1) <= 0.7]
+            somewhere = bool((grid @ slope.T >= threshold).all(1).any())
+            assert may or not somewhere
+            seen.add((may, somewhere))
+    assert len(seen) == 3
 
 
 #: A network that shows it.

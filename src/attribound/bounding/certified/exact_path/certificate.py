@@ -161,7 +161,7 @@ def _change(moving: NeuronItems) -> Tensor:
     ends = torch.stack([least * moving.rows, most * moving.rows])
     low, high = ends.amin(0), ends.amax(0)
     sums = torch.maximum(-low.sum(0), high.sum(0))
-    size = torch.maximum(moving.least.abs(), moving.most.abs())
+    size = torch.maximum(-moving.least, moving.most)
     errors = (moving.row_error * size).sum() + SLACK * (size.unsqueeze(1) * moving.rows.abs()).sum(
         0
     )
@@ -171,14 +171,14 @@ def _change(moving: NeuronItems) -> Tensor:
 def _still(found: Pieces, factor: Tensor, ball: PathBall) -> float:
     """What crossings misplaced by rounding amount to at x itself."""
     there = items(found, flips(found, PathBall(0.0, ball.p, ball.scale)))
-    size = torch.maximum(there.least.abs(), there.most.abs())
+    size = torch.maximum(-there.least, there.most)
     length = (factor * there.rows).norm(dim=1) + factor.abs().max() * there.row_error
     return float((size * length).sum()) * (1 + SLACK) + TINY
 
 
 def _rounding(moving: NeuronItems, factor: Tensor) -> float:
     """What errors of the rows J, and of sums of them, amount to."""
-    size = torch.maximum(moving.least.abs(), moving.most.abs())
+    size = torch.maximum(-moving.least, moving.most)
     size = size + 2 * moving.slope.abs() * moving.radius + moving.low.abs() + moving.high.abs()
     wrong = 4 * moving.row_error + gamma(len(moving) + 16) * moving.rows.norm(dim=1)
     return float(factor.abs().max() * (size * wrong).sum()) * (1 + SLACK) + TINY

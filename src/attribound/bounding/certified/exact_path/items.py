@@ -85,7 +85,7 @@ def _of_layer(pieces: Pieces, number: int, layer: LayerPieces, flips: LayerFlips
     w_low = zeros.index_add(0, item, least - SLACK * least.abs())
     w_high = zeros.index_add(0, item, most + SLACK * most.abs())
     # Sums of terms with signs: relative to the absolute ones.
-    spare = SLACK * zeros.index_add(0, item, torch.maximum(least.abs(), most.abs())) + TINY
+    spare = SLACK * zeros.index_add(0, item, torch.maximum(-least, most)) + TINY
     return _fitted(layer, (run, who), edges, w_low - spare, w_high + spare)
 
 
@@ -137,7 +137,7 @@ def _fitted(
     most = high - torch.minimum(lines[:, 1:], lines[:, :-1])
     spare = SLACK * (lines.abs().amax(1) + low.abs().amax(1) + high.abs().amax(1)) + TINY
     least, most = least - spare.unsqueeze(1), most + spare.unsqueeze(1)
-    square = torch.maximum(least.abs(), most.abs()) ** 2 * (1 + SLACK)
+    square = torch.maximum(-least, most) ** 2 * (1 + SLACK)
     nearest = torch.minimum(edges[:, 1:].abs(), edges[:, :-1].abs())
     near = nearest <= _NEAR * radius.unsqueeze(1)
     constant = torch.where(near, square, 0.0).amax(1)
