@@ -12,6 +12,7 @@ from relu.smoothed import RADII, SUBJECTS
 
 _LEAST = 0.05  # degrees, as they are shown
 _USEFUL = 30.0
+_NOTHING = 180.0
 
 
 def report(rows: pa.Table) -> str:
@@ -29,15 +30,14 @@ def _turns(rows: pa.Table, names: list[str]) -> str:
     for name in names:
         own = {radius: _of(rows, name, radius) for radius in RADII}
         some = own[0.1]
-        # An estimate that found no motion at all is beside nothing.
-        slack = [_median(own[r]["degrees"] / np.maximum(own[r]["attack"], _LEAST)) for r in RADII]
+        slack = [slack_of(own[radius]) for radius in RADII]
         lines.append(
             [
                 name,
                 len(some["degrees"]),
                 int(some["draws"].max()),
                 *(_slashed(own, field) for field in ("degrees", "shown_degrees", "attack")),
-                " / ".join(f"{value:.1f}" for value in slack),
+                " / ".join("-" if value is None else f"{value:.1f}" for value in slack),
                 f"{(some['degrees'] < _USEFUL).mean():.0%}",
                 f"{np.median(some['similarity']):.2f}",
                 f"{int((some['similarity'] < ALIKE).sum())} of {len(some['similarity'])}",
@@ -116,14 +116,28 @@ def _of(rows: pa.Table, name: str, radius: float) -> dict[str, np.ndarray]:
     }
 
 
+def slack_of(own: dict[str, np.ndarray]) -> float | None:
+    """The median of what is proved over what was attained; None where nothing is proved."""
+    if _turned(own["degrees"]) >= _NOTHING:
+        return None
+    # An estimate that found no motion at all is beside nothing.
+    return _median(own["degrees"] / np.maximum(own["attack"], _LEAST))
+
+
 def _slashed(own: dict[float, dict[str, np.ndarray]], field: str) -> str:
-    values = [_median(own[radius][field]) for radius in RADII]
-    return " / ".join("-" if value >= 180 else f"{value:.1f}" for value in values)
+    values = [_turned(own[radius][field]) for radius in RADII]
+    return " / ".join("-" if value >= _NOTHING else f"{value:.1f}" for value in values)
 
 
 def _whole(own: dict[float, dict[str, np.ndarray]], field: str) -> str:
     return " / ".join(f"{_median(own[radius][field]):.0f}" for radius in RADII)
 
 
+def _turned(degrees: np.ndarray) -> float:
+    """Their median; nothing is limited where that would be half of the way to no limit."""
+    open_ = np.quantile(degrees, 0.5, method="higher") >= _NOTHING
+    return _NOTHING if open_ else _median(degrees)
+
+
 def _median(values: np.ndarray) -> float:
-    return float(np.median(values[np.isfinite(values)])) if np.isfinite(values).any() else 180.0
+    return float(np.median(values[np.isfinite(values)])) if np.isfinite(values).any() else _NOTHING

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -103,3 +105,66 @@ def test_categories_of_applicants_are_frozen(name) -> None:
     assert (scale == 0).any()
     assert (scale > 0).any()
     assert attribution(x[:2]).shape[1] < x.shape[1]
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_stored_table_is_shown() -> None:
+    told = reasons.table(reasons.stored().listed())
+    assert (ROOT / "benchmarks" / "reasons.txt").read_text() == f"{told}\n"
+
+
+def test_the_page_says_in_sentences_what_the_rows_say() -> None:
+    """Every figure beside the table of docs/credit.md, made again from what is stored."""
+    page = " ".join((ROOT / "docs" / "credit.md").read_text().split())
+    rows = list(reasons.stored().listed())
+    soft, relu = "credit-german/at-mlp", "credit-german/at-mlp-relu"
+
+    def some(name: str, claim: str, radius: float = 0.1) -> list[reasons.Row]:
+        asked = (name, claim, radius)
+        return [r for r in rows if (r["network"], r["claim"], r["epsilon"]) == asked]
+
+    def share(name: str, claim: str, by: str = "pair", radius: float = 0.1) -> float:
+        own = some(name, claim, radius)
+        return 100 * sum(row[by] == reasons.REASONS for row in own) / len(own)
+
+    def cost(name: str) -> list[float]:
+        every = (some(name, "certified", radius) for radius in reasons.RADII)
+        return sorted(sum(row["seconds"] for row in own) / len(own) for own in every)
+
+    def times(claim: str, name: str) -> float:
+        return share(name, claim) / share(name, claim, "norm")
+
+    left = {row["applicant"]: row["pair"] for row in some(relu, "attack")}
+    wrong = sum(row["pair"] > left[row["applicant"]] for row in some(relu, "first_order"))
+    norms = sorted(share(name, "first_order", "norm") for name in (soft, relu))
+    first = sorted(times("first_order", name) for name in (soft, relu))
+    assert round(times("certified", soft)) == 6
+    assert round(times("certified", relu)) == 10
+    for said in (
+        f"keeps {share(soft, 'certified', 'norm'):.1f} % of the lists of the softplus network",
+        (
+            f"pair by pair {share(soft, 'certified'):.1f} %, where the attack left "
+            f"{share(soft, 'attack'):.0f} %"
+        ),
+        (
+            f"{share(relu, 'certified', 'norm'):.1f} % are proved by the norm, "
+            f"{share(relu, 'certified'):.1f} % pair by pair, and the attack left "
+            f"{share(relu, 'attack'):.0f} %"
+        ),
+        "six and ten times the norm's share by proof",
+        (
+            f"{first[0]:.1f} to {first[1]:.1f} times under the first order, "
+            f"whose norm already keeps {norms[0]:.0f} to {norms[1]:.0f} %"
+        ),
+        f"said too much for {wrong} of {len(left)} applicants of the ReLU network",
+        f"{cost(soft)[0]:.2f} to {cost(soft)[-1]:.2f} CPU-seconds an applicant of the softplus",
+        f"of the ReLU network {cost(relu)[0]:.2f} to {cost(relu)[-1]:.2f}",
+        f"leave {share(relu, reasons.ATTACK_ON_AVERAGED):.0f} % at ε = 0.1",
+        (
+            f"By pair it keeps {share(relu, 'smoothed'):.0f} % there and "
+            f"{share(relu, 'smoothed', radius=0.2):.0f} % at 0.2"
+        ),
+    ):
+        assert said in page, said

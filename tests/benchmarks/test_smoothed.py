@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -15,7 +16,7 @@ import network
 from relu import smoothed
 from relu.networks import Network
 from relu.smoothed import Smoothing
-from relu.smoothed_report import report
+from relu.smoothed_report import report, slack_of
 
 
 @pytest.fixture
@@ -103,3 +104,46 @@ def test_the_stored_rows_are_of_the_settings() -> None:
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     empty = smoothed.stored(tmp_path / "none.parquet")
     assert "nothing is measured yet" in network.smoothed_told(empty)
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_stored_report_is_that_of_the_stored_rows() -> None:
+    told = network.smoothed_told(smoothed.stored())
+    assert (ROOT / "benchmarks" / "smoothed.txt").read_text() == f"{told}\n"
+
+
+def test_the_page_says_in_sentences_what_the_rows_say() -> None:
+    """Every figure beside the tables of docs/smoothed.md, made again from what is stored."""
+    page = " ".join((ROOT / "docs" / "smoothed.md").read_text().split())
+    rows = [row for row in smoothed.stored().rows.to_pylist() if row["epsilon"] == 0.1]
+    of = {name: [row for row in rows if row["network"] == name] for name in smoothed.SUBJECTS}
+
+    def column(name: str, field: str) -> np.ndarray:
+        return np.array([row[field] for row in of[name]])
+
+    trained = ("cnn-at", "softplus-at", "narrow-at")
+    assert all((column(name, "degrees") < 30).all() for name in trained)
+    count = sum(len(of[name]) for name in trained)
+    slack = sorted(
+        slack_of({each: column(name, each) for each in ("degrees", "attack")}) for name in trained
+    )
+    anchors = sorted(np.median(column(name, "mean_only")) for name in trained)
+    natural = ("narrow-nat", "resnet18", "resnet50")
+    alike = sorted(np.median(column(name, "similarity")) for name in natural)
+    assert all("another" in row["status"] for name in natural for row in of[name])
+    others = sum("another" in row["status"] for row in of["cnn-at"])
+    assert (column("resnet50", "degrees") == 180).all()
+    cost = sorted(column("resnet18", "seconds"))
+    for said in (
+        f"(all {count} examples, 5,000 draws)",
+        f"at {slack[0]:.1f} to {slack[-1]:.1f} times what the attack found",
+        f"Without the variance the same draws give {anchors[0]:.0f} to {anchors[-1]:.0f}°",
+        f"a cosine of {alike[0]:.2f} to {alike[-1]:.2f} with the map at the input",
+        f"({others} of {len(of['cnn-at'])})",
+        f"take {cost[0]:.0f} and {cost[-1]:.0f} CPU-seconds with the full ResNet-18",
+        f"{np.median(column('narrow-at', 'seconds')):.0f} with that of width 16",
+        f"200 draws of ResNet-50, {np.median(column('resnet50', 'seconds')):.0f} CPU-seconds",
+    ):
+        assert said in page, said

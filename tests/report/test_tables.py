@@ -121,6 +121,20 @@ def test_ranges_in_words() -> None:
     )
 
 
+def test_what_a_radius_counts_is_said_in_the_units_of_the_columns() -> None:
+    ball = ab.L2Ball(0.1, scale=torch.tensor([12.01183, 0.0, 2822.75]))
+    told = {"balls": [ab.to_spec(ball, whole=True)]}
+    names = ["duration", "home=own", "amount"]
+    assert ranges(told, names) == (
+        "l2 scaled: any values in the ball, ε = 1 counts 12.01 of duration, 2823 of amount; "
+        "nothing else can change"
+    )
+    assert ranges(told) == "l2 scaled: any values in the ball"  # without names
+    wide = ab.L2Ball(0.1, scale=torch.arange(1.0, 11.0))
+    said = ranges({"balls": [ab.to_spec(wide, whole=True)]}, [*"abcdefghij"])
+    assert said.endswith("7 of g, 8 of h and units of 2 others")
+
+
 def test_a_ball_that_cannot_be_imported_is_told_as_it_was_stored(tmp_path) -> None:
     balls = [{"kind": "nowhere.balls:Frozen", "epsilon": eps, "mask": [1, 0]} for eps in (1, 2)]
     assert ranges({"balls": balls}) == "nowhere.balls:Frozen:mask=(1,0)"

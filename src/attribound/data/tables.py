@@ -24,6 +24,7 @@ _MOST_CATEGORIES = 100
 _EMPTY = repr("")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(\.\d{3})*,\d+")
+_WITH_UNIT = re.compile(r"[+-]?([$€£¥] ?[+-]?\d[\d.,]*|\d[\d.,]* ?[%$€£¥])")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}([,.' \u00a0\u202f]\d{3})+([.,]\d+)?")
 
 
@@ -59,6 +60,13 @@ def table_examples(name: str, table: Mapping[str, Cells], layout: Layout) -> InM
         InputError: a column is not there, a value is missing or no number, or a category unknown.
     """
     _check_names(name, table, layout)
+    if not any(map(len, table.values())):
+        raise InputError(
+            name,
+            expected="rows below the names of the columns",
+            got="none",
+            remedy="check how the table was written",
+        )
     label = label_column(name, list(table), layout)
     features: list[np.ndarray[Any, Any]] = []
     names: list[str] = []
@@ -187,6 +195,7 @@ def _refuse_numbers(name: str, column: str, texts: Sequence[str]) -> None:
     ways = (
         (_THOUSANDS, "numbers without separators of thousands", "write 1234567.8"),
         (_DECIMAL_COMMA, "numbers with a decimal point", "write 3.14, not 3,14"),
+        (_WITH_UNIT, "numbers without a unit", "write the number alone, or name all categories"),
     )
     for pattern, expected, remedy in ways:
         odd = np.array([bool(pattern.fullmatch(t)) and not _NUMBER.fullmatch(t) for t in texts])

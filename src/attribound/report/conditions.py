@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -13,10 +13,13 @@ from attribound.report.subjects import copy_of
 from attribound.results import YOURS
 from attribound.values import from_spec, spec_text
 
+_NAMED = 8  # features whose units are told
+
 
 def conditions(manifest: Manifest) -> list[str]:
     """What balls are limited to, notes on the model, and whether a smooth copy stands for it."""
-    found = [ranges(manifest.settings), *map(str, manifest.model.get("notes") or ())]
+    features = [str(each) for each in manifest.data.get("features") or ()]
+    found = [ranges(manifest.settings, features), *map(str, manifest.model.get("notes") or ())]
     if manifest.settings.get("smooth") is not None:
         found.append(f"{YOURS} was attacked itself; what was bounded is {_copy(manifest)}")
     return found
@@ -40,23 +43,39 @@ def _copy(manifest: Manifest) -> str:
     )
 
 
-def ranges(settings: Mapping[str, Any]) -> str:
-    """What the balls of a run are limited to, each kind once.
+def ranges(settings: Mapping[str, Any], features: Sequence[str] = ()) -> str:
+    """What the balls of a run are limited to, and what their radii count, each kind once.
 
     >>> cube = {"kind": "linf", "epsilon": 0.01, "low": 0.0, "high": 1.0}
     >>> ranges({"balls": [{"kind": "l2", "epsilon": 0.1}, cube]})
     'l2: any values in the ball; linf: values in [0, 1]'
     """
-    return "; ".join(dict.fromkeys(_described(ball) for ball in settings.get("balls", ())))
+    balls = settings.get("balls", ())
+    return "; ".join(dict.fromkeys(_described(ball, features) for ball in balls))
 
 
-def _described(plain: Mapping[str, Any]) -> str:
+def _described(plain: Mapping[str, Any], features: Sequence[str]) -> str:
     try:
         ball = from_spec(plain, Ball)
-        return f"{ball.name}: {limits(ball)}"
+        return f"{ball.name}: {limits(ball)}{_units(ball, features)}"
     # A class of somebody else, which may be missing here or fail in any way.
     except Exception:
         return spec_text({key: item for key, item in plain.items() if key != "epsilon"})
+
+
+def _units(ball: Ball, features: Sequence[str]) -> str:
+    """What a radius of 1 is of each named feature, if they have units of their own."""
+    scale = getattr(ball, "scale", None)
+    if not isinstance(scale, Tensor) or scale.shape != (len(features),):
+        return ""
+    own = [
+        f"{unit:.4g} of {name}"
+        for unit, name in zip(scale.tolist(), features, strict=True)
+        if unit > 0
+    ]
+    more = f" and units of {len(own) - _NAMED} others" if len(own) > _NAMED else ""
+    still = "" if len(own) == len(features) else "; nothing else can change"
+    return f", ε = 1 counts {', '.join(own[:_NAMED])}{more}{still}"
 
 
 def limits(ball: Ball) -> str:
