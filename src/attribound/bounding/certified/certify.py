@@ -16,7 +16,7 @@ from attribound.basics.errors import InputError, MemoryLimitError, ModelError
 from attribound.basics.tensors import round_up
 from attribound.bounding.certified.deviation import deviations
 from attribound.bounding.certified.exact_path import SOURCE as EXACT_PATH
-from attribound.bounding.certified.exact_path import certify_exact, is_exact
+from attribound.bounding.certified.exact_path import certify_exact, is_exact, without_offsets
 from attribound.bounding.certified.expanding import dense_bytes
 from attribound.bounding.certified.network import Network, unroll
 from attribound.bounding.certified.path import paths
@@ -74,7 +74,8 @@ class Certified(Method):
         if isinstance(question.attribution, (Grouped, Absolute)):
             return of_sums(question, question.attribution, self)
         if is_exact(question.attribution):
-            return self._of_integral(question)
+            same = without_offsets(question.attribution, question.x)
+            return self._of_integral(question) if same is None else self._of_same(question, same)
         asked = question.attribution, question.x, question.ball, question.target
         opened = unrolled_network(*asked[:3])
         if isinstance(opened, Rectified):
@@ -90,6 +91,10 @@ class Certified(Method):
             first.products,
             reservations=Reservations(Status.ITERATION_LIMIT, Status.VACUOUS),
         )
+
+    def _of_same(self, question: Question, attribution: Attribution) -> Bound:
+        """Of another attribution that has the same values."""
+        return self.bound(replace(question, attribution=attribution, made={}, seconds={}))
 
     def _of_integral(self, question: Question) -> Bound:
         """Of exact integrated gradients, which need no smooth network."""

@@ -13,7 +13,7 @@ from attribound.attacks.displace import By
 from attribound.attributions import Grouped
 from attribound.bounding.certified import Certified
 from attribound.bounding.certified.certify import check_memory, unrolled_network
-from attribound.bounding.certified.exact_path import certify_exact, is_exact
+from attribound.bounding.certified.exact_path import certify_exact, is_exact, without_offsets
 from attribound.bounding.certified.path import paths
 from attribound.bounding.certified.rectified import Rectified
 from attribound.bounding.certified.relu.bound import evaluation_unit, mean_gradient
@@ -136,6 +136,8 @@ def _certified(
 ) -> Iterator[tuple[Callable[[Tensor], Ends], Tensor]]:
     """Ends along directions, and the map they count from, of each example."""
     attribution, x, ball = question.attribution, question.x, question.ball
+    if is_exact(attribution):
+        attribution = without_offsets(attribution, x) or attribution
     if is_exact(attribution):
         for part in certify_exact(attribution, x, ball, question.target, method.memory_limit).parts:
             yield part.along, part.map

@@ -25,6 +25,7 @@ from attribound.bounding.certified.exact_path import (
     norm,
     path_ball,
     pieces,
+    without_offsets,
 )
 from attribound.bounding.certified.exact_path.path_ball import PathBall
 from attributions.exact import reference
@@ -649,9 +650,30 @@ def test_the_batch_has_the_claim_certified() -> None:
         assert made.subject == "your network"
         assert set(made.source) == {"exact path"}
         laws.attack_below(ab.attacks.AttributionAscent(steps=5)(ig, x, ball), made)
-    jumping = ab.IntegratedGradients(reference.without_biases(), quadrature="exact")
-    made = ab.bound(jumping, x.double(), ab.L2Ball(0.05), claim="certified")
-    assert not any(ab.Status.JUMPS in status for status in made.status)  # it holds across jumps
+
+
+@pytest.mark.parametrize("multiply", [True, False])
+def test_without_offsets_it_is_that_of_input_times_gradient(multiply) -> None:
+    """Which it is: from zero the gradient is the same all along the path. It holds across jumps."""
+    net, x = reference.without_biases(), reference.rows(3).double()
+    jumping = ab.IntegratedGradients(net, quadrature="exact", multiply_by_inputs=multiply)
+    same = ab.InputXGradient(net) if multiply else ab.Saliency(net)
+    ball = ab.L2Ball(0.05)
+    made = ab.bound(jumping, x, ball, claim="certified")
+    assert torch.equal(made.euclidean, ab.bound(same, x, ball, claim="certified").euclidean)
+    assert not any(ab.Status.JUMPS in status for status in made.status)
+    looser = certify_exact(jumping, x, ball, made.target).value
+    assert made.euclidean.sum() < looser.sum()
+    for row in range(3):
+        many, label = x[row].expand(300, -1), made.target[row].expand(300)
+        moved = jumping(many + ball.sample_sphere(many, 0), label) - jumping(many, label)
+        assert moved.norm(dim=1).max() <= made.euclidean[row]
+    told = ab.reasons(jumping, x, ball, k=2, claim="certified", attack=False)
+    assert torch.equal(told.low, ab.reasons(same, x, ball, 2, claim="certified", attack=False).low)
+    for other in (reference.mlp((12, 10)), reference.mlp((12,), hinge=lambda: nn.LeakyReLU(2.0))):
+        assert without_offsets(ab.IntegratedGradients(other, quadrature="exact"), x) is None
+    elsewhere = ab.IntegratedGradients(net, baseline=0.1, quadrature="exact")
+    assert without_offsets(elsewhere, x) is None
 
 
 @pytest.mark.parametrize("left_out", [False, True])

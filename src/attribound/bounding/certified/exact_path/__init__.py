@@ -5,7 +5,15 @@ from attribound.bounding.certified.exact_path.bound import (
     ProvedPaths,
     certify_exact,
     is_exact,
+    without_offsets,
 )
 from attribound.bounding.certified.exact_path.certificate import PathCertificate
 
-__all__ = ["SOURCE", "PathCertificate", "ProvedPaths", "certify_exact", "is_exact"]
+__all__ = [
+    "SOURCE",
+    "PathCertificate",
+    "ProvedPaths",
+    "certify_exact",
+    "is_exact",
+    "without_offsets",
+]

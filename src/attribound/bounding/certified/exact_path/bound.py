@@ -8,8 +8,9 @@ import torch
 from rich.progress import track
 from torch import Tensor
 
-from attribound.attributions import Attribution, IntegratedGradients
+from attribound.attributions import Attribution, InputXGradient, IntegratedGradients, Saliency
 from attribound.attributions.exact import ExactPaths
+from attribound.attributions.exact.piecewise import piecewise
 from attribound.balls import Ball, enclosure
 from attribound.basics.tensors import round_up
 from attribound.bounding.certified.exact_path.certificate import (
@@ -47,6 +48,25 @@ def is_exact(attribution: Attribution) -> bool:
         and type(attribution)._value is IntegratedGradients._value
         and attribution.crosses_kinks
     )
+
+
+def without_offsets(attribution: Attribution, x: Tensor) -> Attribution | None:
+    """Input times gradient (or the gradient) where that is what the exact integral is.
+
+    If no neuron has an offset and the path begins at zero, the gradient is the same all along it;
+    the integral jumps with every switch, which the certificate of one point takes as it is.
+    """
+    assert isinstance(attribution, IntegratedGradients)
+    assert attribution.classifier is not None
+    network = piecewise(attribution.classifier.model, tuple(x.shape[1:]))
+    convex = all(0 <= slope <= 1 for slope in network.slopes)
+    offsets = (
+        each.magnitude(torch.zeros(1, each.sizes[0]).double()) for each in network.stages[:-1]
+    )
+    if not convex or attribution._baseline(x).any() or any(each.any() for each in offsets):
+        return None
+    kind = InputXGradient if attribution.multiply_by_inputs else Saliency
+    return kind(attribution.classifier, label=attribution.label)
 
 
 def certify_exact(
