@@ -5,10 +5,12 @@ from io import BytesIO
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+import attribound as ab
 from attribound.report import gallery as module
-from attribound.report.gallery import class_name, gallery
+from attribound.report.gallery import Features, class_name, features, gallery
 from attribound.report.groups import groups
 from report import cases
 
@@ -62,6 +64,30 @@ def test_a_map_of_another_shape_is_drawn_in_its_own(tmp_path) -> None:
                 "attacked attribution": size,
                 "difference of attributions": size,
             }
+
+
+def test_columns_with_units_of_their_own_show_what_changed_in_these(tmp_path) -> None:
+    """A bar of 5,000 of credit beside one of 2 children says nothing of either."""
+    run = cases.run(tmp_path / "run", shape=(5,), map_shape=(5,))
+    found, units = groups(run.rows()), np.array([0.0, 1.0, 2.0, 1.0, 1.0])
+    known = Features(units={group.ball: units for group in found})
+    for card in gallery(found, run.maps(), cases.CLASSES, known=known):
+        assert [picture.caption for picture in card.pictures] == [
+            "change of the input, in units of ε",
+            "its attribution",
+            "attacked attribution",
+            "difference of attributions",
+        ]
+    plain = gallery(found, run.maps(), cases.CLASSES)
+    assert plain[0].pictures[0].caption == "input"
+
+
+def test_units_are_those_of_the_balls_of_a_run(tmp_path) -> None:
+    scale = torch.tensor([0.0, 2.0])
+    chosen = cases.settings(balls=(ab.L2Ball(0.1, scale=scale), ab.LinfBall(0.1)), maps="none")
+    run = cases.run(tmp_path / "run", chosen)
+    found = features(run.manifest.settings).units
+    assert {name: each.tolist() for name, each in found.items()} == {"l2 scaled": [0.0, 2.0]}
 
 
 def test_cards_beyond_the_budget_are_left_out_evenly(run, monkeypatch) -> None:

@@ -29,7 +29,7 @@ from attribound.report.answers import (
     _of_lists,
 )
 from attribound.report.auditor import dossier
-from attribound.report.gallery import regions
+from attribound.report.gallery import Features, features
 from attribound.report.reasons import Replaced, by_claim, lists, sentences, worded
 from report import cases
 from shared import needed
@@ -295,7 +295,7 @@ class TestPictures:
         assert all(mask.shape == (4, 4) for pair in drawn for mask in pair)
 
     def test_groups_of_what_can_not_be_read_are_none(self) -> None:
-        assert regions({"attributions": "nothing"}) == {}
+        assert features({"attributions": "nothing"}) == Features()
 
 
 def test_a_list_is_judged_no_better_than_its_worst_member(run) -> None:

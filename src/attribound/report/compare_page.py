@@ -23,7 +23,7 @@ from attribound.report.comparison import (
     by_setting,
     compare,
 )
-from attribound.report.gallery import Exhibit, class_name, exhibits, regions, stored_maps
+from attribound.report.gallery import Exhibit, class_name, exhibits, features, stored_maps
 from attribound.report.groups import groups
 from attribound.report.page import asset, policy
 from attribound.report.summary_table import angle, number
@@ -206,7 +206,7 @@ def _pictured(
     cards = []
     for run in runs:
         classes = [str(name) for name in run.manifest.data.get("classes") or ()]
-        parts = regions(run.manifest.settings)
-        made = exhibits(groups(run.rows()), run.maps(), wanted, classes, parts, most=PICTURED)
+        known = features(run.manifest.settings)
+        made = exhibits(groups(run.rows()), run.maps(), wanted, classes, known, most=PICTURED)
         cards.append({card.sample: card for card in made})
     return [(row, [made.get(row.sample) for made in cards]) for row in shown]

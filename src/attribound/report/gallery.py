@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attribound.attributions import Grouped
 from attribound.auditing import Cell, read_settings
@@ -18,6 +19,7 @@ from attribound.auditing.rows import AVERAGED
 from attribound.report.groups import Group, claim_record
 from attribound.report.pictures import (
     Array,
+    bars,
     input_picture,
     is_surface,
     map_picture,
@@ -60,19 +62,36 @@ class Exhibit:
         return sum(len(picture.uri) for picture in self.pictures)
 
 
+@dataclass(frozen=True)
+class Features:
+    """What is known of the features of a run.
+
+    Attributes:
+        regions: the groups of scores that attributions sum over, by their names.
+        units: how much of each feature is one unit of a radius, by the names of balls.
+    """
+
+    regions: Mapping[str, Array] = field(default_factory=dict)
+    units: Mapping[str, Array] = field(default_factory=dict)
+
+    def of(self, group: Group) -> tuple[Array | None, Array | None]:
+        """Regions and units of one attribution and ball."""
+        return self.regions.get(group.attribution), self.units.get(group.ball)
+
+
 def gallery(
     groups: Sequence[Group],
     maps: pa.Table,
     classes: Sequence[str],
     each: int = 3,
-    regions: Mapping[str, Array] | None = None,
+    known: Features | None = None,
 ) -> list[Exhibit]:
     """The worst and the most ordinary samples of each group at its largest radius with maps.
 
     Worst is the largest angle, then the largest deviation; ordinary is what lies nearest to
-    the median. Only samples whose maps were stored can be shown. ``regions`` are the groups of
-    pixels that attributions sum over, by their name.
+    the median. Only samples whose maps were stored can be shown.
     """
+    known = known or Features()
     stored = stored_maps(maps)
     cards: list[Exhibit] = []
     for number, group in enumerate(groups):
@@ -81,8 +100,7 @@ def gallery(
             if have:
                 for kind, row in _choice(cell, have, each):
                     (found,) = maps.slice(have[row["sample"]], 1).to_pylist()
-                    own = (regions or {}).get(group.attribution)
-                    cards.append(_exhibit(number, kind, row, found, classes, own))
+                    cards.append(_exhibit(number, kind, row, found, classes, known.of(group)))
                 break
     return _within_budget(cards)
 
@@ -92,11 +110,11 @@ def exhibits(
     maps: pa.Table,
     wanted: Sequence[tuple[tuple[str, str, float], int]],
     classes: Sequence[str],
-    regions: Mapping[str, Array] | None = None,
+    known: Features | None = None,
     most: int = 4,
 ) -> list[Exhibit]:
     """At most so many of these samples (by attribution, ball and radius), if maps are stored."""
-    stored = stored_maps(maps)
+    known, stored = known or Features(), stored_maps(maps)
     cards: list[Exhibit] = []
     for key, sample in dict.fromkeys(wanted):
         if sample not in stored.get(key, {}) or len(cards) == most:
@@ -106,9 +124,8 @@ def exhibits(
                 if (group.attribution, group.ball, cell.epsilon) == key:
                     (row,) = cell.rows.slice(cell.samples.index(sample), 1).to_pylist()
                     (found,) = maps.slice(stored[key][sample], 1).to_pylist()
-                    own = (regions or {}).get(group.attribution)
                     if row["strongest"] is not None:
-                        kind = "counterexample"
+                        kind, own = "counterexample", known.of(group)
                         cards.append(_exhibit(number, kind, row, found, classes, own))
     return cards
 
@@ -152,15 +169,15 @@ def _exhibit(
     row: dict[str, Any],
     stored: dict[str, Any],
     classes: Sequence[str],
-    labels: Array | None = None,
+    own: tuple[Array | None, Array | None],
 ) -> Exhibit:
     x, delta = (_shaped(stored, name, "shape") for name in ("input", "delta"))
     clean, attacked = (_shaped(stored, name, "map_shape") for name in ("clean_map", "attacked_map"))
     limits = value_range(x, x + delta)
     scale = map_scale(*(_shown(values) for values in (clean, attacked, attacked - clean)))
+    labels, unit = own
     pictures = (
-        Picture("input", input_picture(x, limits)),
-        Picture("attacked input", input_picture(x + delta, limits)),
+        *_inputs(x, delta, limits, unit),
         *_staying(row, x, limits, clean.shape, labels),
         Picture("its attribution", map_picture(clean, scale)),
         Picture("attacked attribution", map_picture(attacked, scale)),
@@ -180,6 +197,20 @@ def _exhibit(
         pictures=pictures,
         surface=is_surface(x.shape),
     )
+
+
+def _inputs(
+    x: Array, delta: Array, limits: tuple[float, float], unit: Array | None
+) -> Iterator[Picture]:
+    """Before and after; columns with units of their own share no axis: of these what changed."""
+    if unit is None or is_surface(x.shape) or unit.size not in (1, delta.size):
+        yield Picture("input", input_picture(x, limits))
+        yield Picture("attacked input", input_picture(x + delta, limits))
+        return
+    free = np.broadcast_to(unit.ravel(), delta.size) > 0
+    moved = np.divide(delta.ravel(), unit.ravel(), out=np.zeros(delta.size), where=free)
+    most = float(np.abs(moved).max()) or 1.0
+    yield Picture("change of the input, in units of ε", bars(moved, (-most, most)))
 
 
 def _staying(
@@ -218,17 +249,20 @@ def _staying(
     yield Picture(stay, region_picture(x, limits, *masks))
 
 
-def regions(settings: Mapping[str, Any]) -> dict[str, Array]:
-    """The groups of scores that attributions of a run sum over, by the name of the attribution."""
+def features(settings: Mapping[str, Any]) -> Features:
+    """What the settings of a run say of its features."""
     try:
-        made = read_settings(settings).attributions
-    except Exception:  # values of somebody else, which may be missing here or fail in any way
-        return {}
-    return {
+        made = read_settings(settings)
+    except Exception:  # values of somebody else may fail in any way
+        return Features()
+    regions = {
         each.name: each.labels.numpy().astype(np.float64)
-        for each in made
+        for each in made.attributions
         if isinstance(each, Grouped) and not isinstance(each.labels, str)
     }
+    scales = {ball.name: getattr(ball, "scale", None) for ball in made.balls}
+    units = {name: each.numpy() for name, each in scales.items() if isinstance(each, Tensor)}
+    return Features(regions, units)
 
 
 def _shaped(stored: dict[str, Any], name: str, shape: str) -> Array:

@@ -19,7 +19,7 @@ from attribound.report.answers import answers
 from attribound.report.auditor import dossier
 from attribound.report.command import command, without_none
 from attribound.report.conditions import conditions
-from attribound.report.gallery import Exhibit, exhibits, gallery, regions
+from attribound.report.gallery import Exhibit, exhibits, features, gallery
 from attribound.report.groups import Group, groups
 from attribound.report.page_data import page_data, script_json
 from attribound.report.radius import between
@@ -56,8 +56,8 @@ def render(run: Run) -> str:
     rows, manifest = run.rows(), run.manifest
     found = groups(rows)
     classes = [str(name) for name in manifest.data.get("classes") or ()]
-    maps, parts = run.maps(), regions(manifest.settings)
-    cards = gallery(found, maps, classes, regions=parts)
+    maps, known = run.maps(), features(manifest.settings)
+    cards = gallery(found, maps, classes, known=known)
     script = "".join(map(asset, ("radius.js", "lists.js", "page.js")))
     plotly = _plotly()
     listed = lists(run)
@@ -84,7 +84,7 @@ def render(run: Run) -> str:
         cards=_blocks(cards, found, copy),
         gallery_note=_gallery_note(run, copy if both else None),
         filed=filed,
-        shown=exhibits(found, maps, wanted, classes, parts),
+        shown=exhibits(found, maps, wanted, classes, known),
         attained=ATTAINED,
         command=_command(run),
         settings=_settings(run),
