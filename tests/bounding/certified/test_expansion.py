@@ -722,6 +722,61 @@ def test_remainders_are_the_sums_of_what_neurons_leave(p, spoil) -> None:
         assert (found >= wanted * (1 + SLACK / 2)).all()
 
 
+@pytest.mark.parametrize("spoil", [as_it_is, both])
+@pytest.mark.parametrize("radius", [0.0, 1e-3, 0.2, 2.0])
+def test_enclosures_written_out(radius, spoil) -> None:
+    """The recursions of the derivation, through absolute values of weights, term by term."""
+    net, x, _ = expanded()
+    network = spoil(unroll(net, SHAPE))
+    expansion = expand(network, x, x.abs(), 1, 2.0)
+    enclosure = enclose(expansion, radius, composites(expansion, 0))
+    weights = [net[2 * number].weight.detach().abs() for number in range(4)]
+    layers, found = expansion.layers, enclosure.forward
+    for number, (layer, made) in enumerate(zip(layers, found, strict=True)):
+        activation, remainder_, other = network.activations[number], layer.z_defect, math.inf
+        if number:
+            before, below = found[number - 1], layers[number - 1]
+            through = below.slope.abs() * before.remainder + before.value_rest
+            remainder_ = remainder_ + through @ weights[number].T
+            moved = before.curvature.chord * before.reach + before.value_error
+            other = moved @ weights[number].T + layer.z_defect
+        reach = radius * (layer.jacobian_norm + layer.jacobian_error) + remainder_
+        reach = torch.minimum(reach, torch.as_tensor(other))
+        value, drift, bent = (activation.error(order, layer.z) for order in range(3))
+        constants = made.curvature
+        for name, wanted in {
+            "remainder": remainder_,
+            "reach": reach,
+            "value_error": value,
+            "slope_error": drift,
+            "slope_drift": drift,
+            "bend_drift": bent,
+            "value_rest": constants.bow * reach**2 + drift * reach + value,
+            "slope_rest": constants.twist * reach**2 + bent * reach + drift,
+            "slope_reach": torch.minimum(constants.turn * reach, constants.swing) + drift,
+        }.items():
+            torch.testing.assert_close(getattr(made, name), wanted, rtol=1e-6, atol=1e-100)
+            assert (made.reach >= reach * (1 + SLACK / 2)).all()
+    crude = interval = None
+    for number in range(2, -1, -1):
+        layer, ahead, made = layers[number], found[number], enclosure.backward[number]
+        remainder_ = reach = layer.adjoint_defect
+        if crude is not None:
+            remainder_ = remainder_ + crude
+            linear = radius * (layer.hessian_norm + layer.hessian_error) + remainder_
+            reach = torch.minimum(linear, interval + layer.adjoint_defect)
+        torch.testing.assert_close(made.remainder, remainder_, rtol=1e-6, atol=1e-100)
+        torch.testing.assert_close(made.reach, reach, rtol=1e-6, atol=1e-100)
+        slope, adjoint = layer.slope.abs(), layer.adjoint.abs()
+        fresh = adjoint * (layer.bend.abs() * ahead.remainder + ahead.slope_rest)
+        fresh = fresh + ahead.slope_reach * reach
+        crude = (slope * remainder_ + fresh) @ weights[number]
+        interval = ahead.slope_reach * adjoint + (slope + ahead.slope_reach) * reach
+        interval = interval @ weights[number]
+    wanted = interval + expansion.gradient_defect
+    torch.testing.assert_close(enclosure.gradient_reach, wanted, rtol=1e-6, atol=1e-100)
+
+
 def test_margins_of_products_along_directions_do_not_cancel() -> None:
     """Where a . M is zero, what rounding may leave of it is a share of |a| . |M|."""
     _, _, expansion = expanded(2.0, ("tanh",), (5, 1, 1, 1))
