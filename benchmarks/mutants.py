@@ -637,6 +637,21 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("calibrated.provenance", "refuse_settings_per_example", "1", "2"): (
         "Settings differ from example to example or not, however many are asked for."
     ),
+    (
+        "certified.taylor",
+        "componentwise",
+        "up(source @ matrix.abs().T + (source * error).sum())",
+        "source @ matrix.abs().T + (source * error).sum()",
+    ): _COVERED,
+    ("certified.quadratic", "Form.maximum", "1 + SLACK", "1 - SLACK"): (
+        "The sum of all entries is no larger than the mass, whose margin covers it, too."
+    ),
+    (
+        "networks.plain",
+        "refuse_another",
+        "",
+        "worst < _TOLERANCE.get(dtype, 0.1) * (size + 1e-06)",
+    ): _TIE,
     ("attacks.engine", "_Climbs.__init__", "len(starts) > 1", "len(starts) >= 1"): (
         "A single start, joined with no other, is itself."
     ),

@@ -126,6 +126,19 @@ def test_examples_misclassified_at_the_start_are_reported() -> None:
     assert len(found) == 5
 
 
+def test_misclassified_is_said_of_the_clean_input_whatever_became_of_it() -> None:
+    """Of labels that the attack turned, as of those that nobody predicts."""
+    model, x = cases.tabular()
+    attribution, prediction = ab.Saliency(model), model(x).argmax(1)
+    found = PGD(steps=20)(attribution, x, ab.L2Ball(3.0))
+    turned = model(x + found.delta).argmax(1)
+    assert torch.equal(found.label_kept, turned == prediction)
+    assert not found.label_kept.all()
+    assert not found.misclassified.any()
+    other = judge(attribution, x, found.delta, turned)
+    assert torch.equal(other.misclassified, turned != prediction)
+
+
 def test_a_perturbation_found_on_the_copy_is_scored_on_the_original() -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3)).double().eval()

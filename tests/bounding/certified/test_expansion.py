@@ -248,7 +248,10 @@ def test_errors_of_dense_derivatives_cover_another_order_of_summation() -> None:
 def test_row_norms_are_dual(p) -> None:
     columns = torch.randn(5, 4, generator=torch.Generator().manual_seed(0)).double()
     best = (perturbations(1.0, p) @ columns).abs().amax(0)
-    assert (row_norms(columns, dual_order(p))[0] >= best).all()
+    made = row_norms(columns, dual_order(p))[0]
+    assert (made >= best).all()
+    margin = made / torch.linalg.vector_norm(columns, dual_order(p), dim=0) - 1
+    assert ((margin > 0.9 * SLACK) & (margin < 1.1 * SLACK)).all()
 
 
 def test_bounds_are_raised() -> None:
@@ -720,6 +723,61 @@ def test_remainders_are_the_sums_of_what_neurons_leave(p, spoil) -> None:
         torch.testing.assert_close(found, wanted, rtol=1e-7, atol=1e-100)
     for found, wanted in ((joint[2], rest), (joint[1], masses)):
         assert (found >= wanted * (1 + SLACK / 2)).all()
+
+
+@pytest.mark.parametrize("spoil", [as_it_is, both])
+@pytest.mark.parametrize("radius", [0.0, 1e-3, 0.2, 2.0])
+def test_enclosures_written_out(radius, spoil) -> None:
+    """The recursions of the derivation, through absolute values of weights, term by term."""
+    net, x, _ = expanded()
+    network = spoil(unroll(net, SHAPE))
+    expansion = expand(network, x, x.abs(), 1, 2.0)
+    enclosure = enclose(expansion, radius, composites(expansion, 0))
+    weights = [net[2 * number].weight.detach().abs() for number in range(4)]
+    layers, found = expansion.layers, enclosure.forward
+    for number, (layer, made) in enumerate(zip(layers, found, strict=True)):
+        activation, remainder_, other = network.activations[number], layer.z_defect, math.inf
+        if number:
+            before, below = found[number - 1], layers[number - 1]
+            through = below.slope.abs() * before.remainder + before.value_rest
+            remainder_ = remainder_ + through @ weights[number].T
+            moved = before.curvature.chord * before.reach + before.value_error
+            other = moved @ weights[number].T + layer.z_defect
+        reach = radius * (layer.jacobian_norm + layer.jacobian_error) + remainder_
+        reach = torch.minimum(reach, torch.as_tensor(other))
+        value, drift, bent = (activation.error(order, layer.z) for order in range(3))
+        constants = made.curvature
+        for name, wanted in {
+            "remainder": remainder_,
+            "reach": reach,
+            "value_error": value,
+            "slope_error": drift,
+            "slope_drift": drift,
+            "bend_drift": bent,
+            "value_rest": constants.bow * reach**2 + drift * reach + value,
+            "slope_rest": constants.twist * reach**2 + bent * reach + drift,
+            "slope_reach": torch.minimum(constants.turn * reach, constants.swing) + drift,
+        }.items():
+            torch.testing.assert_close(getattr(made, name), wanted, rtol=1e-6, atol=1e-100)
+            assert (made.reach >= reach * (1 + SLACK / 2)).all()
+    crude = interval = None
+    for number in range(2, -1, -1):
+        layer, ahead, made = layers[number], found[number], enclosure.backward[number]
+        remainder_ = reach = layer.adjoint_defect
+        if crude is not None:
+            remainder_ = remainder_ + crude
+            linear = radius * (layer.hessian_norm + layer.hessian_error) + remainder_
+            reach = torch.minimum(linear, interval + layer.adjoint_defect)
+        torch.testing.assert_close(made.remainder, remainder_, rtol=1e-6, atol=1e-100)
+        torch.testing.assert_close(made.reach, reach, rtol=1e-6, atol=1e-100)
+        slope, adjoint = layer.slope.abs(), layer.adjoint.abs()
+        fresh = adjoint * (layer.bend.abs() * ahead.remainder + ahead.slope_rest)
+        fresh = fresh + ahead.slope_reach * reach
+        crude = (slope * remainder_ + fresh) @ weights[number]
+        interval = ahead.slope_reach * adjoint + (slope + ahead.slope_reach) * reach
+        interval = interval @ weights[number]
+    wanted = interval + expansion.gradient_defect
+    torch.testing.assert_close(enclosure.gradient_reach, wanted, rtol=1e-6, atol=1e-100)
 
 
 def test_margins_of_products_along_directions_do_not_cancel() -> None:
