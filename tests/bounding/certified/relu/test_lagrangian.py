@@ -167,3 +167,61 @@ def test_longest_against_all_subsets(count) -> None:
             sums = torch.cat([sums, sums + item])
         least = sums.norm(dim=1).max().item()
         assert least <= longest(centre, items) <= least * (1.2 if count > 10 else 1 + 1e-7)
+
+
+@pytest.mark.parametrize("cube", [False, True])
+def test_the_dual_is_above_the_lagrangian_of_every_subset(cube, monkeypatch) -> None:
+    """For any multipliers, not only for those that a search finds; and not far above."""
+    generator = torch.Generator().manual_seed(4)
+    subsets = torch.tensor([*itertools.product([0.0, 1.0], repeat=7)], dtype=torch.float64)
+    for seed in range(8):
+        region, centre, items, slope, threshold = problem(seed, math.inf if cube else 2.0)
+        asked = lagrangian._in_units(region, centre, items, slope, threshold)
+        a = torch.rand(7, generator=generator, dtype=torch.float64)
+        nu = 0.5 + torch.rand(2 if cube else 1, generator=generator, dtype=torch.float64).expand(2)
+        paid = subsets @ (a * asked.threshold)
+        moved = (subsets * a) @ asked.slope
+        every = (asked.centre + subsets @ asked.items).square().sum(1) - paid
+        room = nu.sum() if cube else nu[0]
+        most = (every + (moved**2 / (4 * nu)).sum(1)).max() + room
+        v = torch.randn(8, 6, generator=generator, dtype=torch.float64)
+        v = lagrangian._ascend(*lagrangian._rows(asked, a, nu), v / v.norm(dim=1)[:, None], 60)
+        proved = []
+        for slack in (0.0, 1e-3):
+            monkeypatch.setattr(lagrangian, "SLACK", slack)
+            proved.append(lagrangian._proved(asked, a, nu, v))
+        assert most <= proved[0] <= 1.3 * most
+        rows, arrow = lagrangian._rows(asked, a, nu)
+        margin = len(rows) * (rows.square().sum() + 2 * arrow.abs().sum())
+        terms = (a * asked.threshold).abs().sum() + room
+        margin = 1e-3 * (margin + terms + (proved[0] - room).abs() - terms / 2)
+        assert margin <= (proved[1] - proved[0]) * (1 + 1e-6) <= 1.5 * margin
+        # In units of the region every item asks for what it asked for, if not for less.
+        points = region.furthest(torch.randn(50, 2, generator=generator, dtype=torch.float64))
+        half = (region.high - region.low) / 2 if cube else 0.5 * torch.ones(2)
+        middle = (region.high + region.low) / 2 if cube else 0 * half
+        v = (points - middle) / half
+        said, meant = v @ asked.slope.T - asked.threshold, points @ slope.T - threshold
+        assert (said >= meant).all()
+        if cube or seed % 3:
+            sizes = threshold.abs() + region.size(slope)
+            assert (said <= meant + 1.1e-3 * sizes + 1e-9).all()
+
+
+def test_margins_of_cuts_count_every_item(monkeypatch) -> None:
+    for seed, count in itertools.product(range(3), (0, 5, 14)):
+        _, centre, items, *_ = problem(seed, 2.0, count=max(1, count))
+        found = []
+        for slack in (0.0, 1e-3):
+            monkeypatch.setattr(cut, "SLACK", slack)
+            found.append(longest(centre, items[:count]))
+        size = centre.norm() + items[:count].norm(dim=1).sum()
+        margin = 1e-3 * (found[0] + size)
+        assert margin <= (found[1] - found[0]) * (1 + 1e-9) <= (8.0 if count > 10 else 1.1) * margin
+        if count > 10:
+            duals = []
+            for slack in (0.0, 1e-3):
+                monkeypatch.setattr(cut, "SLACK", slack)
+                duals.append(cut._dual(centre, items))
+            # A thousandth of the square, and of the trace: the largest eigenvalue is no more.
+            assert duals[1] >= duals[0] * (1 + 1e-3) * (1 - 1e-6)

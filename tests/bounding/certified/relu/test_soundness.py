@@ -29,6 +29,7 @@ from attribound.bounding.certified.relu import (
 )
 from attribound.bounding.certified.relu import compact as compact_form
 from attribound.bounding.certified.relu.compact import SWITCHED, Compact
+from attribound.bounding.certified.relu.noise import through
 from attribound.bounding.certified.relu.region import Region, regions
 from attribound.bounding.certified.relu.tree import Limits
 from bounding.certified import reference
@@ -472,6 +473,129 @@ def test_what_refutes_one_inequality_with_others_is_a_proof(monkeypatch) -> None
             assert may or not somewhere
             seen.add((may, somewhere))
     assert len(seen) == 3
+
+
+def test_noise_through_derivatives_is_that_of_dense_ones() -> None:
+    """What is disturbed below times the size of the derivative by it; no more than crudely."""
+    generator = torch.Generator().manual_seed(0)
+    for seed in (0, 3, 7, 8, 10, 11):
+        example = case(seed)
+        network = unroll(example.net, tuple(example.x.shape[1:]))
+        widths = network.widths
+        values = switched_at(network, example.x.double())
+        slopes = [
+            torch.where(z > 0, 1.0, slope).double()
+            for z, slope in zip(values[:-1], network.slopes[:-1], strict=True)
+        ]
+        fresh = [torch.rand(1, n, generator=generator, dtype=torch.float64) for n in widths]
+        rows = torch.arange(widths[-1]).flip(0)[: 1 + seed % 3]
+        matrix, total = torch.eye(widths[-1], dtype=torch.float64), fresh[-1][0].clone()
+        for layer in range(len(widths) - 1, 0, -1):
+            stage = network.stages[layer]
+            weight = stage.linear(torch.eye(stage.sizes[0]).double()).T
+            matrix = matrix @ weight @ torch.diag(slopes[layer - 1][0])
+            total += matrix.abs() @ fresh[layer - 1][0]
+        crude = 3 * total.unsqueeze(0)
+        found = through(network, slopes, fresh, rows, crude)
+        same(found, total[rows], 1e-8)
+        margin = sum(stage.margin for stage in network.stages[:-1])
+        huge = through(network, slopes, fresh, rows, 1e14 * crude) - total[rows]
+        assert (huge >= margin * 1e14 * crude[0, rows]).all()
+        assert (huge <= 3 * margin * 1e14 * crude[0, rows] + 1e-6).all()
+        same(through(network, slopes, fresh, rows, crude / 9), crude[0, rows] / 9)
+
+
+def test_noise_of_the_first_layers_is_what_their_sums_can_lose() -> None:
+    """Here, as the network is evaluated, and of products with what moves; carried on by |W|."""
+    for seed in (0, 1, 3, 7, 8, 10, 11, 14):
+        example = case(seed)
+        network, region, swept = opened(example)
+        ratio = torch.finfo(example.x.dtype).eps / 2 / UNIT
+        x, moved = example.x[0].double(), region.largest
+        size, reached, carried = 5 * x.abs(), moved, 0 * x
+        compact = swept.compact
+        for number, stage in enumerate(network.stages[:2]):
+            if number == len(network.slopes):
+                break
+            weight = stage.linear(torch.eye(stage.sizes[0]).double()).T
+            offset = stage.value(torch.zeros(1, stage.sizes[0]).double())[0]
+            z, absolute = weight @ x + offset, weight.abs()
+            lost = absolute @ (size + ratio * (size + moved) + reached)
+            lost = stage.margin * (lost + (1 + ratio) * offset.abs()) + absolute @ carried
+            own = compact.layer == number
+            same(compact.noise[own], lost[swept.places[own]], 1e-6)
+            mask = torch.where(z > 0, 1.0, network.slopes[number]).double()
+            if number == 0:
+                reached = region.size(weight)
+                reached[swept.places[own]] += compact.most[own]
+                moved, carried = reached + lost, lost * mask
+            x = z * mask
+            size = x.abs()
+
+
+def test_rounding_of_the_deviation_is_on_the_outside(monkeypatch) -> None:
+    slack, asked = 1e-3, []
+    right = Region.stretched
+    monkeypatch.setattr(
+        Region, "stretched", lambda self, sizes: asked.append(sizes) or right(self, sizes)
+    )
+    tried = 0
+    for seed in range(8):
+        example = case(seed)
+        for kind, more in (
+            (ab.Saliency, {}),
+            (ab.InputXGradient, {}),
+            (ab.IntegratedGradients, {"steps": 2}),
+        ):
+            found = []
+            for each in (0.0, slack):
+                monkeypatch.setattr(deviation, "SLACK", each)
+                found.append(deviated(example, kind(example.net, **more), 1))
+            assert found[1].value >= found[0].value * (1 + slack)
+            assert found[1].root >= found[0].root * (1 + slack) ** 2 * (1 - 1e-9)
+        if not found[0].neurons:
+            continue
+        tried += 1
+        # The factor x - baseline: times the largest that each gradient can be.
+        monkeypatch.setattr(deviation, "SLACK", slack)
+        _, region, swept = opened(example)
+        (path,) = paths(ab.InputXGradient(example.net), example.x)
+        effort = deviation.Effort(Limits(1, 600.0), 2**30, torch.finfo(example.x.dtype).eps / 2)
+        network = unroll(example.net, tuple(example.x.shape[1:]))
+        moving = deviation.Moving(network, path, 0, region, effort)
+        swept = moving.swept(0)
+        root = node.node_of(swept.compact, moving.own(0))
+        asked.clear()
+        moving._bound(swept, [(1.0, root)])
+        g, shift, items = swept.gradient, root.compact.shift, root.items.vectors
+        ends = [g + shift + end.sum(0) for end in (items.clamp_max(0), items.clamp_min(0))]
+        sizes = torch.maximum(*(end.abs() for end in ends))
+        terms = g.abs() + shift.abs() + items.abs().sum(0)
+        same(asked[0], sizes + slack * terms + root.compact.gradient_noise, 1e-9)
+    assert tried > 2
+
+
+def test_ends_along_directions_are_rounded_outwards(monkeypatch) -> None:
+    slack = 1e-3
+    for seed in (1, 9):
+        example = case(seed)
+        size = example.x.shape[1]
+        network, region, _ = opened(example)
+        effort = deviation.Effort(Limits(3, 600.0), 2**30, torch.finfo(example.x.dtype).eps / 2)
+        for steps, multiplied in ((3, False), (1, True)):
+            kind = ab.IntegratedGradients(example.net, steps=steps, multiply_by_inputs=multiplied)
+            (path,), found = paths(kind, example.x), []
+            for each in (0.0, slack):
+                monkeypatch.setattr(directions, "SLACK", each)
+                eye = torch.eye(size, dtype=torch.float64)
+                found.append(directions.along(network, path, 0, region, effort, eye))
+            (low, high), (wide_low, wide_high) = found
+            margin = 0 * high
+            if steps > 1 and not multiplied:
+                margin = slack * torch.maximum(high, -low)
+            assert (low - wide_low >= margin * (1 - 1e-9)).all()
+            assert (wide_high - high >= margin * (1 - 1e-9)).all()
+            assert (wide_high - wide_low <= (high - low) * 1.1 + 1.0).all()
 
 
 #: A network that shows it.
