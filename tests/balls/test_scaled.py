@@ -67,6 +67,7 @@ def by_hand(model: nn.Module, x: Tensor, scale: Tensor) -> ab.Attribution:
     def map_(z: Tensor, target: Tensor) -> Tensor:
         return cases.gradient(model, x + scale * z, target)
 
+    map_.fingerprint = "by hand"  # calibrations ask what it is
     return ab.FunctionAttribution(map_, Rescaled(model, x, scale))
 
 
@@ -193,6 +194,27 @@ def test_reasons_equal_rescaling_by_hand(claim, activation) -> None:
                 torch.testing.assert_close(ends, pair, rtol=tolerance, atol=1e-8)
                 compared += 1
         assert compared >= 3
+
+
+def test_calibrations_equal_rescaling_by_hand() -> None:
+    """Factor and bound of samples in other units, attacked and bounded in the plain ball."""
+    model, _ = cases.tabular()
+    generator = torch.Generator().manual_seed(5)
+    x = torch.rand(20, 7, generator=generator).double()
+    unit = SCALE.clamp_min(0.5)
+    nowhere = torch.zeros(1, 7).double()
+    hand = by_hand(model, nowhere, unit)
+    attack = AttributionAscent(steps=2, random_starts=0)
+    method = ab.SplitConformal(attack=attack)
+    scaled = ab.calibrate(ab.Saliency(model), x, ab.L2Ball(0.1, scale=unit), method=method)
+    plain = ab.calibrate(hand, x / unit, ab.L2Ball(0.1), method=method)
+    assert scaled.factor == pytest.approx(plain.factor, rel=1e-3)
+    new = torch.rand(2, 7, generator=generator).double()
+    ours = ab.bound(ab.Saliency(model), new, ab.L2Ball(0.1, scale=unit), method=scaled)
+    theirs = ab.bound(hand, new / unit, ab.L2Ball(0.1), method=plain)
+    torch.testing.assert_close(ours.euclidean, theirs.euclidean, rtol=1e-2, atol=0)
+    wrong = ab.calibrate(ab.Saliency(model), x, ab.L2Ball(0.1), method=method)
+    assert wrong.factor != pytest.approx(scaled.factor, rel=1e-3)
 
 
 def test_smoothed_bounds_equal_rescaling_by_hand() -> None:

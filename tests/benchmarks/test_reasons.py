@@ -140,6 +140,8 @@ def test_the_page_says_in_sentences_what_the_rows_say() -> None:
     wrong = sum(row["pair"] > left[row["applicant"]] for row in some(relu, "first_order"))
     norms = sorted(share(name, "first_order", "norm") for name in (soft, relu))
     first = sorted(times("first_order", name) for name in (soft, relu))
+    crossed = "credit-german/ce-mlp"
+    assert share(crossed, "certified") == share(crossed, "attack")
     assert round(times("certified", soft)) == 6
     assert round(times("certified", relu)) == 10
     for said in (
@@ -161,6 +163,11 @@ def test_the_page_says_in_sentences_what_the_rows_say() -> None:
         f"said too much for {wrong} of {len(left)} applicants of the ReLU network",
         f"{cost(soft)[0]:.2f} to {cost(soft)[-1]:.2f} CPU-seconds an applicant of the softplus",
         f"of the ReLU network {cost(relu)[0]:.2f} to {cost(relu)[-1]:.2f}",
+        f"cross-entropy {len(some(crossed, 'certified'))} applicants are measured",
+        (
+            f"{share(crossed, 'certified', 'norm'):.0f} % are proved by the norm and "
+            f"{share(crossed, 'certified'):.0f} % pair by pair, all that the attack left"
+        ),
         f"leave {share(relu, reasons.ATTACK_ON_AVERAGED):.0f} % at ε = 0.1",
         (
             f"By pair it keeps {share(relu, 'smoothed'):.0f} % there and "

@@ -19,6 +19,7 @@ from attribound.bounding.reasons import averaged
 from attribound.bounding.reasons.averaged import AveragedMotion, Entries, averaged_motions
 from attribound.bounding.reasons.deciding import decide
 from attribound.bounding.smoothed.confidence import lower_mean, upper_mean
+from bounding.smoothed.truths import TRUTHS
 
 ONE = torch.tensor([0.8, 0.5, 0.3, -0.14, 0.05], dtype=torch.float64)
 OTHER = torch.tensor([0.1, 0.5, 0.3, -0.6, 0.5], dtype=torch.float64)
@@ -118,6 +119,31 @@ def test_coverage_and_that_plain_means_would_be_no_certificate(monkeypatch) -> N
     monkeypatch.setattr(averaged, "_lower", lambda mean, *_: mean)
     monkeypatch.setattr(averaged, "_upper", lambda mean, *_: mean)
     assert sum(missed(motion(1e-9, seed), 1e-9) for seed in seeds) > 10
+
+
+@pytest.mark.parametrize("name", ["rare .01", "two vectors"])
+def test_no_statement_about_scores_or_pairs_fails_more_often_than_alpha(name: str) -> None:
+    """All of a list together at alpha = .05, a thousand times; plain variances often."""
+    law, generator, alpha, repeats = TRUTHS[name], np.random.default_rng(0), 0.05, 1000
+    h, spread = law.mean, law.covariance
+    wrong = naive = 0
+    for _ in range(repeats):
+        members = (int(law.draw(generator, 50).mean(0).argmax()),)
+        maps = law.draw(generator, 200)
+        product = maps[:, list(members)].T @ maps / len(maps)
+        found = Entries(len(maps), maps.mean(0), (maps**2).mean(0), product, members)
+        failure = alpha / found.statements(1)
+        low, high = found.singles(0.0, failure)
+        least, deviation = found.pairs(0, 1.0, 1.0, failure)
+        apart = (h[members[0]] - h) / math.sqrt(2)
+        own, cross = np.diag(spread), spread[members[0]]
+        variance = (own[members[0]] + own - 2 * cross) / 2
+        wrong += bool(
+            ((h < low) | (h > high) | (apart < least) | (variance > deviation**2 + 1e-12)).any()
+        )
+        naive += bool((maps.var(0) < own - 1e-12).any())
+    assert wrong <= alpha * repeats
+    assert naive > 0.3 * repeats
 
 
 def test_a_bound_that_forgets_the_shift_is_caught(monkeypatch) -> None:

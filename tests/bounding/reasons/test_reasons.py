@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,9 @@ from torch import Tensor, nn
 import attribound as ab
 import cases
 from attribound.attacks.displace import first_of, staying
+from attribound.bounding.certified.exact_path import bound as exact_bound
+from attribound.bounding.method import Question
+from attribound.bounding.reasons.motions import motions
 
 QUICK = ab.attacks.Displace(k=2, steps=6, random_starts=1)
 
@@ -227,6 +231,30 @@ def test_groups_of_a_certificate_are_directions_of_the_map() -> None:
     plain = ab.reasons(base, x, ball, 2, claim="certified")
     torch.testing.assert_close(single.low, plain.low)
     torch.testing.assert_close(single.kept, plain.kept)
+
+
+def test_exact_integrals_are_proved_once_for_the_list_and_the_whole(monkeypatch) -> None:
+    """What that proof says of the whole map is what ``ab.bound`` says, rounding aside."""
+    model = tiny(3, nn.ReLU())
+    exact = ab.IntegratedGradients(model, baseline=0.1, quadrature="exact")
+    x, ball = torch.rand(3, 2).double(), ab.L2Ball(0.05)
+    proofs: list[object] = []
+    real = exact_bound.certify_path
+
+    def counted(*asked: Any) -> Any:
+        proofs.append(asked)
+        return real(*asked)
+
+    monkeypatch.setattr(exact_bound, "certify_path", counted)
+    grouped = ab.Grouped(exact, [0, 1])
+    asked = Question(grouped, x, ball, exact.targets(x))
+    made = [*motions(ab.Certified(), asked, grouped(x), 1, "value")]
+    assert len(proofs) == len(x)
+    whole = ab.bound(grouped, x, ball, claim="certified").euclidean
+    assert [each.whole for each in made] == pytest.approx(whole.tolist(), rel=1e-6)
+    assert all(
+        each.whole >= float(own) * (1 - 1e-12) for each, own in zip(made, whole, strict=True)
+    )
 
 
 def test_other_claims_speak_by_the_whole_map() -> None:

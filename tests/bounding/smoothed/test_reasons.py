@@ -131,6 +131,14 @@ class TestOfTheMethod:
         assert found.regions.tolist() == [[True]] * 2
         assert "What stays in the averaged map of your network" in repr(found)
 
+    def test_functions_are_attributions(self) -> None:
+        explained, x = self.attribution()
+        method = ab.Smoothed(draws=400, k=1)
+        plain = method.reasons(lambda x, _: explained.fn(x, _).numpy(), x, ab.L2Ball(0.05), 0)
+        made = method.reasons(explained, x, ab.L2Ball(0.05), 0)
+        assert torch.equal(plain.signs, made.signs)
+        assert torch.equal(plain.inside, made.inside)
+
     def test_far_away_nothing_does(self) -> None:
         explained, x = self.attribution()
         found = ab.Smoothed(draws=400, k=1).reasons(explained, x, ab.L2Ball(2.0), 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import singledispatch
+from functools import partial, singledispatch
 
 import torch
 from torch import Tensor
@@ -104,15 +104,15 @@ def _(method: Certified, question: Question, clean: Tensor) -> Iterator[Motion]:
 
 def _directed(method: Certified, question: Question, clean: Tensor) -> Iterator[Directed]:
     """The motions of maps that are not summed."""
-    for row, (ends, centre) in enumerate(_certified(method, question)):
+    for row, (ends, centre, proved) in enumerate(_certified(method, question)):
         here = _flat(clean[row : row + 1])[0]
         eps = torch.finfo(clean.dtype).eps
         # As of the bound on the whole map: what is evaluated may differ from what is proved.
         noise = 4 * (here - centre).norm().item() + _ROUNDINGS * eps * here.norm().item()
-        if isinstance(ends, SmoothDirections) and method not in question.made:
-            whole = ends.whole + noise  # from the same expansions
-        else:
+        if proved is None or method in question.made:
             whole = question.bound(method).euclidean[row].item()
+        else:
+            whole = proved() + noise  # from the same proof, which is not made twice
         yield Directed(whole, len(here), _Noisy(ends, noise))
 
 
@@ -133,14 +133,17 @@ class _Noisy:
 
 def _certified(
     method: Certified, question: Question
-) -> Iterator[tuple[Callable[[Tensor], Ends], Tensor]]:
-    """Ends along directions, and the map they count from, of each example."""
+) -> Iterator[tuple[Callable[[Tensor], Ends], Tensor, Callable[[], float] | None]]:
+    """Ends along directions, the map they count from, and the whole of each example.
+
+    None for the whole where what gives the ends does not give that.
+    """
     attribution, x, ball = question.attribution, question.x, question.ball
     if is_exact(attribution):
         attribution = without_offsets(attribution, x) or attribution
     if is_exact(attribution):
         for part in certify_exact(attribution, x, ball, question.target, method.memory_limit).parts:
-            yield part.along, part.map
+            yield part.along, part.map, partial(getattr, part, "value")
         return
     network = unrolled_network(attribution, x, ball)
     rows = zip(paths(attribution, x), question.target.tolist(), regions(ball, x), strict=True)
@@ -150,14 +153,14 @@ def _certified(
         for path, label, region in rows:
             moving = Moving(network, path, label, region, effort)
             centre = path.displacement[0] * mean_gradient(network, path, label)
-            yield Directions(moving), centre
+            yield Directions(moving), centre, None
         return
     kept = max(len(path.nodes) for path in paths(attribution, x))
     check_memory(network, x, method.memory_limit, kept)
     for path, label, region in rows:
         with torch.no_grad():
             made = SmoothDirections.of(network, path, label, region, method.widest)
-        yield made, (made.path.displacement * made.gradient)[0]
+        yield made, (made.path.displacement * made.gradient)[0], partial(getattr, made, "whole")
 
 
 def _of_sums(

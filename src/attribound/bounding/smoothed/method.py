@@ -20,6 +20,7 @@ from attribound.balls import Ball, check_ball, enclosure
 from attribound.basics.errors import InputError
 from attribound.basics.numbers import is_count, is_finite
 from attribound.basics.tensors import round_up
+from attribound.bounding.guarantees import Explained, as_attribution
 from attribound.bounding.method import Method, Question
 from attribound.bounding.smoothed.averaging import ExampleAverage, average
 from attribound.bounding.smoothed.drawing import Source
@@ -153,7 +154,7 @@ class Smoothed(Method):
 
     def reasons(  # noqa: PLR0913 - the names users type
         self,
-        attribution: Attribution,
+        attribution: Explained,
         x: Tensor,
         ball: Ball,
         target: Target = None,
@@ -168,7 +169,7 @@ class Smoothed(Method):
         of reach: they are small beside the range that a map may have.
 
         Args:
-            attribution: g.
+            attribution: g, a function ``fn(x, target)``, or an object of Captum's.
             x: inputs ``(batch, *features)``.
             ball: the perturbations.
             target: labels to explain; default: the predicted class.
@@ -183,7 +184,7 @@ class Smoothed(Method):
                 got=self.noise,
                 remedy="leave it out: uniform noise is there to compare angles",
             )
-        x = check_inputs(x)
+        attribution, x = as_attribution(attribution), check_inputs(x)
         check_ball(ball, x)
         question = Question(attribution, x, ball, attribution.targets(x, target))
         asked = Asked(signs, pairs, regions)
