@@ -23,7 +23,6 @@ from attribound.values import changed
 from claims.running import computed, options
 from claims.store import COPIED, RESULTS, Stored
 from relu import certificates, smoothed, smoothed_report
-from relu.certified_report import certificates_report
 from relu.measure import described, measure
 from relu.networks import NETWORKS
 from relu.plan import Block, Settings, plan
@@ -123,8 +122,8 @@ def main() -> None:
     averaged = smoothed.stored(given.folder / smoothed.TABLE.name)
     texts = {given.text: told(stored(given.folder), settings)}
     texts[given.text.with_name("smoothed.txt")] = smoothed_told(averaged)
-    own = certificates.stored(given.folder).rows
-    texts[given.text.with_name("certificates.txt")] = certificates_report(own)
+    own = certificates.stored(given.folder)
+    texts[given.text.with_name("certificates.txt")] = certificates.told(own)
     for path, text in texts.items():
         path.write_text(text + "\n")
         print(text)

@@ -28,6 +28,7 @@ from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.rectified import Rectified
 from attribound.bounding.certified.relu.region import regions
 from claims.store import KEY, MEASURED_BY, RESULTS, Stored
+from relu.certified_report import certificates_report
 from relu.intervals import interval_bound
 from relu.networks import CERTIFIED, NETWORKS, chosen, model_of, network_of, recognised
 
@@ -203,6 +204,13 @@ def _left(before: torch.Tensor, after: torch.Tensor) -> int:
 def stored(folder: Path = RESULTS) -> Stored:
     """The table in a folder."""
     return Stored(folder / TABLE, SCHEMA)
+
+
+def told(table: Stored) -> str:
+    """The report, with the cells that it lacks."""
+    names = [*_MLPS, *_CNNS, *CERTIFIED]
+    asked = itertools.product(names, ATTRIBUTIONS, BALLS)
+    return certificates_report(table.rows, [(*key, b.name, b.epsilon) for *key, b in asked])
 
 
 def run(folder: Path, mlp: int, cnn: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,11 @@ _HEADER = (
 _NOTHING = 1e-4  # of the attribution: less than that has not moved
 
 
-def certificates_report(rows: pa.Table) -> str:
-    """One line a cell; medians, shares, and whether an attack ever went further."""
+def certificates_report(rows: pa.Table, asked: Iterable[tuple[Any, ...]] = ()) -> str:
+    """One line a cell; medians, shares, and whether an attack ever went further.
+
+    ``asked``: network, attribution, ball and radius of cells of which it is said if they lack.
+    """
     if not rows.num_rows:
         return "No certificate of a ReLU network is measured yet."
     listed = rows.to_pylist()
@@ -38,7 +41,12 @@ def certificates_report(rows: pa.Table) -> str:
     names = dict.fromkeys(key[0] for key in cells)
     tables = [_table(name, {k: own for k, own in cells.items() if k[0] == name}) for name in names]
     told = f"Attacks that went further than a certificate: {over} of {len(measured)}."
-    return "\n\n".join([_TITLE, *tables, told])
+    lacking: dict[str, list[str]] = {}
+    for each in asked:
+        if each not in {key[:4] for key in cells}:
+            lacking.setdefault(f"{each[0]}, {each[1]}", []).append(f"{each[2]} {each[3]:g}")
+    notes = [f"{name}: not measured yet: {', '.join(own)}" for name, own in lacking.items()]
+    return "\n\n".join([_TITLE, *tables, *(["\n".join(notes)] if notes else []), told])
 
 
 def _table(name: str, cells: dict[tuple[Any, ...], list[dict[str, Any]]]) -> str:

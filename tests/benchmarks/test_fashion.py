@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import re
+import statistics
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -199,7 +202,64 @@ def test_intervals_hold_on_samples() -> None:
 
 def test_the_stored_report_is_that_of_the_stored_rows() -> None:
     text = (certificates.RESULTS.parent / "certificates.txt").read_text()
-    assert text == certificates_report(certificates.stored().rows) + "\n"
+    assert text == certificates.told(certificates.stored()) + "\n"
+
+
+def test_what_the_page_says_of_certificates_is_what_the_rows_say() -> None:
+    """Of the sentences with figures in "What stops it, and where"."""
+    page = Path(certificates.RESULTS).parents[1] / "docs" / "relu.md"
+    said = " ".join(page.read_text().replace("\u2113", "l").split())
+    rows = [row for row in certificates.stored().rows.to_pylist() if row["dtype"] == "float32"]
+
+    def cell(name: str, ball: str, epsilon: float, kind: str = "saliency") -> list[dict[str, Any]]:
+        key = {"network": name, "attribution": kind, "ball": ball, "epsilon": epsilon}
+        return [row for row in rows if key.items() <= row.items()]
+
+    def ratios(*asked: Any) -> list[float]:
+        found = [(max(each["attack"], each["attained"]), each) for each in cell(*asked)]
+        return [each["value"] / most for most, each in found if most > 1e-4 * each["norm"]]
+
+    def middle(name: str, *asked: Any) -> float:
+        return statistics.median(row[name] for row in cell(*asked))
+
+    def span(cells: list[tuple[Any, ...]]) -> str:
+        every = [statistics.median(ratios(*each)) for each in cells]
+        return f"{min(every):.1f} to {max(every):.1f}"
+
+    inf, l2 = [("linf", 0.005), ("linf", 0.01)], [("l2", 0.01), ("l2", 0.05), ("l2", 0.1)]
+    wide = [("mlp4-nat", "l2", 0.2), ("mlp4-nat", "linf", 0.01), ("mlp4-nat", "linf", 0.05)]
+    (far, farther, furthest) = (statistics.median(ratios(*each)) for each in wide)
+    open_ = [f"({middle('neurons', *each):.0f}" for each in wide]
+    assert (
+        f"the bound is {span([('mlp4-nat', *ball) for ball in l2])} times what is attained up to "
+        f"l2 .1, {far:.1f} times at .2 {open_[0]} neurons that may switch), {farther:.1f} times at "
+        f"l∞ .01 {open_[1]}), and at l∞ .05 {furthest:.0f} times {open_[2]})" in said
+    )
+    robust = span([("mlp4-at", *ball) for ball in [*l2, ("l2", 0.2), *inf]])
+    last = "mlp4-at", "linf", 0.05
+    assert (
+        f"is at {robust} up to l2 .2 and l∞ .01, and at {statistics.median(ratios(*last)):.0f} for "
+        f"l∞ .05 ({middle('neurons', *last):.0f})" in said
+    )
+    tiny = span([(name, *ball) for name in ("tiny-nat", "tiny-at") for ball in [*l2[:2], *inf]])
+    assert f"is done like an MLP ({tiny} up to l2 .05 and l∞ .01)" in said
+    for name in ("cnn-at", "cnn-nat"):
+        own = [(name, "l2", 0.01), (name, "l2", 0.02)]
+        (near, wider), (first, second) = (
+            [f"{middle(what, *each):.0f}" for each in own] for what in ("neurons", "seconds")
+        )
+        assert re.search(rf"has {near}( neurons that may switch at l2 .01)? and {wider}\b", said)
+        near, wider = (f"{statistics.median(ratios(*each)):.1f}" for each in own)
+        assert f": {near} and {wider} times" in said
+        assert f", {first} and {second} seconds" in said
+    small = [("cnn-at", "l2", 0.01), ("cnn-at", "l2", 0.02), ("cnn-at", "linf", 0.005)]
+    first, second, third = (f"{max(ratios(*each)):.1f}" for each in small)
+    assert {len(cell(*each)) for each in small} == {4}
+    assert f"{statistics.median(ratios(*small[2])):.1f} at l∞ .005. Of its four images" in said
+    assert f"at {first}, {second} and {third} times" in said
+    images = [name for name in {row["network"] for row in rows} if name[:3] in ("mlp", "tin")]
+    nodes = span([(name, *ball, "ig-10") for name in images for ball in l2])
+    assert f"they are at {nodes} times the attack on images" in said
 
 
 SOURCE = '''

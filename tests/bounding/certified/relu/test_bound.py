@@ -117,6 +117,15 @@ def test_more_nodes_are_never_worse_and_limits_are_told() -> None:
     assert "neurons" in repr(values[2].gap)
 
 
+@pytest.mark.parametrize("seed", [5, 14, 15, 19])
+def test_what_the_last_node_says_is_attained_beyond_its_thresholds(seed) -> None:
+    """Thresholds are lowered by what float32 rounds: on them the neurons have not switched yet."""
+    net, x = dense(seed), torch.rand(1, 6)
+    bound = ab.bound(ab.Saliency(net), x, ab.L2Ball(0.2), method=ab.Certified(nodes=600))
+    assert bound.gap.exact.all()
+    assert bound.source == ("switches, exact",)
+
+
 def test_nothing_can_switch_in_a_tiny_ball() -> None:
     net, x = dense(), torch.rand(2, 6)
     bound = ab.bound(ab.Saliency(net), x, ab.L2Ball(1e-7), claim="certified")

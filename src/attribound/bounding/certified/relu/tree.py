@@ -23,6 +23,7 @@ from attribound.bounding.certified.relu.region import Region
 #: Of a bound over what is attained: nothing is left to gain.
 CLOSE = 1.01
 EXACT = 1 + 1e-6
+_BEYOND = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # of how far a region goes beyond thresholds
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,10 @@ class Tree:
         along = torch.nn.functional.normalize(slope, dim=1).sum(0)  # rows have units of their own
         points = torch.stack([near, 1.001 * near, along])
         points = torch.cat([self.region.inside(points[:2]), self.region.furthest(points)])
+        if neuron is None:  # the last node: thresholds are lowered by rounding, so go beyond them
+            room = (self.region.support(slope) - threshold).mean()
+            beyond = [nearest(self.region, slope, threshold + share * room) for share in _BEYOND]
+            points = torch.cat([points, self.region.inside(torch.stack(beyond))])
         self.attained = max(self.attained, self.attain(points))
 
 
