@@ -11,6 +11,7 @@ import io
 import sys
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -109,7 +110,19 @@ def _save(picture: Image.Image, path: Path) -> None:
     small = picture.resize(size, Image.Resampling.LANCZOS)
     path.parent.mkdir(parents=True, exist_ok=True)
     palette = small.quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
-    small.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
+    reduced = small.quantize(palette=palette, dither=Image.Dither.NONE)
+    reduced.putpalette(_commonest(small, reduced))
+    reduced.save(path, optimize=True)
+
+
+def _commonest(picture: Image.Image, reduced: Image.Image) -> bytes:
+    """Of every place in a palette the colour that most of its pixels have: greys stay grey."""
+    pixels, places = np.asarray(picture).reshape(-1, 3), np.asarray(reduced).ravel()
+    colours = np.zeros((COLOURS, 3), dtype=np.uint8)
+    for place in np.unique(places):
+        found, counts = np.unique(pixels[places == place], axis=0, return_counts=True)
+        colours[place] = found[counts.argmax()]
+    return colours.tobytes()
 
 
 def _top(tab: Page, section: str) -> int:

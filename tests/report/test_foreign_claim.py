@@ -105,8 +105,8 @@ def test_it_is_in_the_page_with_its_looks_and_promise(run) -> None:
     assert "It would be nice if this held." in html
     assert "Not known here" in html
     said = " ".join(between(groups(run.rows())))
-    assert "the next larger one is shown: wished for, certified." in said
-    assert "they were measured at: of_nobody." in said
+    assert "The wished for and certified bounds are valid in every smaller ball" in said
+    assert "The of_nobody bounds are shown at the measured radii alone." in said
 
 
 def test_the_verdict_has_its_sentences(run) -> None:

@@ -81,7 +81,6 @@ def _bounds(titles: Sequence[str]) -> str:
     """The beginning of a sentence about the bounds of some claims.
 
     >>> _bounds(["first-order", "own"])
-    'First-order and own bounds are'
+    'The first-order and own bounds are'
     """
-    named = " and ".join(titles)
-    return f"{named[:1].upper()}{named[1:]} bounds are"
+    return f"The {' and '.join(titles)} bounds are"
