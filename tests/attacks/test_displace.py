@@ -70,7 +70,7 @@ def test_it_leaves_fewer_than_chance_and_than_an_attack_on_the_norm(by) -> None:
 
 
 def test_lists_that_are_none_are_refused() -> None:
-    with pytest.raises(ab.InputError, match="k: expected a number from 1 to 5"):
+    with pytest.raises(ab.InputError, match="k: expected a whole number from 1 to 5"):
         Displaced(6).score(AFTER, BEFORE)
     with pytest.raises(ab.InputError, match="by: expected 'value' or 'absolute'"):
         Displaced(2, "size").score(AFTER, BEFORE)
