@@ -257,6 +257,12 @@ def test_what_the_page_says_of_certificates_is_what_the_rows_say() -> None:
     assert {len(cell(*each)) for each in small} == {4}
     assert f"{statistics.median(ratios(*small[2])):.1f} at l∞ .005. Of its four images" in said
     assert f"at {first}, {second} and {third} times" in said
+    wide = "cnn-at", "l2", 0.05
+    (one,) = ratios(*wide)
+    assert f"At l2 .05 one image has {middle('neurons', *wide):.0f}, is at {one:.1f} times" in said
+    assert middle("degrees", *wide) == 180
+    most = max(row["megabytes"] or 0 for row in rows)
+    assert f"took up to {most / 1000:.1f} GB, attacks included" in said
     images = [name for name in {row["network"] for row in rows} if name[:3] in ("mlp", "tin")]
     nodes = span([(name, *ball, "ig-10") for name in images for ball in l2])
     assert f"they are at {nodes} times the attack on images" in said
