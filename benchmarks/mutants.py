@@ -607,6 +607,9 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("exact_path.norm", "_Multipliers.start", "", ""): _SEARCH,
     ("exact_path.norm", "_Multipliers.halve", "", ""): _SEARCH,
     ("exact_path.norm", "_Multipliers.square", "", ""): _SEARCH,
+    ("exact_path.norm", "_Multipliers.proved", "least.diagonal().max()", ""): (
+        "Balance of two blocks: the proof holds in any unit."
+    ),
     ("exact_path.norm", "_Multipliers.proved", "1", "2"): (
         "Which margins are tried for the proof, or one that is counted twice."
     ),

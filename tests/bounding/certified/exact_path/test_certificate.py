@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from dataclasses import replace
@@ -21,6 +22,7 @@ from attribound.bounding.certified.exact_path import (
     certificate,
     certify_exact,
     flips,
+    is_exact,
     items,
     norm,
     path_ball,
@@ -230,6 +232,27 @@ def test_parts_are_those_of_loops_over_cells_and_neurons(seed, rough, monkeypatc
         tiny.close(tiny.in_size(own), slow, 1e-6, 1e-6 * size)
 
 
+@pytest.mark.parametrize("seed", [1, 2, 13])
+def test_a_baseline_is_as_good_as_zero(seed, monkeypatch) -> None:
+    """Moved together with the input and the first biases it changes nothing but rounding."""
+    monkeypatch.setattr(norm, "_STEPS", 5)
+    of = tiny.case(seed)
+    base = torch.linspace(-0.5, 1.0, of.x.shape[1], dtype=torch.float64).unsqueeze(0)
+    net = copy.deepcopy(of.net)
+    net[0].bias.data -= net[0].weight.data @ base[0]
+    network, found = piecewise(net, tuple(of.x.shape[1:])), tiny.opened(of)[0]
+    moved = pieces.pieces(network, base, base + of.x, 0)
+    tiny.agree(moved, found, dict.fromkeys(("start", "end", "away", "mean"), 1), 1e-9, 1e-12)
+    for layer, at_zero in zip(moved.layers, found.layers, strict=True):
+        tiny.agree(layer, at_zero, dict.fromkeys(("low", "high", "rows"), 1), 1e-9, 1e-12)
+    entered = 8 * UNIT * (base.abs() + (base + of.x).abs()) @ net[0].weight.data.abs().T
+    assert (moved.layers[0].error >= entered).all()
+    path = certificate.IntegrationPath(base, base + of.x, 0, of.multiplied)
+    proved, at_zero = certificate.certify_path(network, path, of.ball), tiny.certificate(of)
+    tiny.agree(proved, at_zero, dict.fromkeys(("map", "low", "high"), 1), 1e-6, 1e-9)
+    assert proved.value == pytest.approx(at_zero.value, rel=1e-6)
+
+
 def test_residuals_stay_in_their_ends_and_below_their_growth() -> None:
     """Of any bounds on pieces of t: w - slope t, and its square."""
     generator = torch.Generator().manual_seed(0)
@@ -344,7 +367,7 @@ def test_what_is_added_covers_rows_that_are_off(seed, monkeypatch) -> None:
     # Of M the rows count twice; of w the largest counts, as it stands there or as a residual.
     away = (4 * of.slope.abs() * of.radius + size + of.low.abs() + of.high.abs()) * of.row_error
     still = replace(of, row_error=0 * of.row_error)
-    assert certificate._rounding(of, factor) >= 2 * away.sum()
+    assert certificate._rounding(of, factor) >= 2 * 2 * away.sum()  # 2 is the largest factor
     assert certificate._rounding(of, factor) <= 2 * 4.1 * away.sum()
     roundings = (size * of.rows.norm(dim=1)).sum() * len(of) * UNIT
     assert 2 * roundings <= certificate._rounding(still, factor) <= 1e3 * roundings
@@ -365,7 +388,7 @@ def test_a_certificate_is_put_together_from_its_parts(seed, monkeypatch) -> None
     away = found.away if of.multiplied else torch.ones_like(found.away)
     units = of.ball.epsilon * of.ball.scale
     matrix = torch.diag(found.mean) if of.multiplied else 0 * torch.diag(found.mean)
-    centre, half, changes, still = 0.0, [], [], 0.0
+    centre, half, changes = 0.0, [], []
     for own in kept:
         for slope, row, low, high in zip(own.slope, own.rows, own.low, own.high, strict=True):
             matrix = matrix + slope * away.unsqueeze(1) * torch.outer(row, row)
@@ -387,13 +410,12 @@ def test_a_certificate_is_put_together_from_its_parts(seed, monkeypatch) -> None
     stays = replace(of.ball, epsilon=0.0)
     for item in items.items(found, flips.flips(found, stays)).__dict__.values():
         assert torch.isfinite(item).all()
-    there = items.items(found, flips.flips(found, stays))
-    for least, most, row, error in zip(
-        there.least, there.most, there.rows, there.row_error, strict=True
-    ):
-        size = max(-least, most, least, -most)
-        still += size * ((away * row).norm() + away.abs().max() * error)
-    assert certificate._still(found, away, of.ball) == pytest.approx(float(still), rel=1e-6)
+    for pieces_of in (found, tiny.opened(of, rough=True)[0]):
+        there = items.items(pieces_of, flips.flips(pieces_of, stays))
+        ends = torch.stack([there.least, there.most]).abs().amax(0)
+        length = (away * there.rows).norm(dim=1) + away.abs().max() * there.row_error
+        still = certificate._still(pieces_of, away, of.ball)
+        assert still == pytest.approx((ends * length).sum().item(), rel=1e-6)
     order = 2 if of.ball.p == 2 else 1
     wide = shift.matrix.norm(p=order, dim=1) + torch.stack(half).abs().sum(0)
     wide = wide + of.ball.epsilon * of.ball.scale * rest
@@ -729,6 +751,20 @@ def test_refuses_what_it_cannot_hold_and_what_is_not_convex() -> None:
     )
     with pytest.raises(ab.ModelError, match="a LeakyReLU of slope 2"):
         certify_exact(steep, x, ab.L2Ball(0.1), target, 2**32)
+
+
+def test_only_the_exact_integral_itself_is_certified_so() -> None:
+    """Not another attribution of that network, nor sums over nodes, nor one with its own value."""
+
+    class Own(ab.IntegratedGradients):
+        def _value(self, x, target):
+            return 2 * super()._value(x, target)
+
+    net = reference.mlp((6,))
+    assert is_exact(ab.IntegratedGradients(net, quadrature="exact"))
+    assert not is_exact(Own(net, quadrature="exact"))
+    assert not is_exact(ab.IntegratedGradients(net, steps=3))
+    assert not is_exact(ab.Saliency(net))
 
 
 def test_top_features_that_stay() -> None:

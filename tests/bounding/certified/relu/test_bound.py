@@ -133,6 +133,7 @@ def test_nothing_can_switch_in_a_tiny_ball() -> None:
     assert (bound.gap.neurons == 0).all()
     assert (bound.euclidean < 1e-4 * bound.attribution_norm).all()
     assert bound.source == ("switches, exact",) * 2
+    assert bound.xi.failure_probability == 0  # it is a proof
 
 
 def test_memory_is_limited() -> None:
