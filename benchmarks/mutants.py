@@ -642,6 +642,9 @@ REASONS: dict[tuple[str, str, str, str], str] = {
         "",
         "worst < _TOLERANCE.get(dtype, 0.1) * (size + 1e-06)",
     ): _TIE,
+    ("networks.plain", "only_constructs", "", "changed < _HARMLESS"): (
+        "No class replaces everything that is harmless."
+    ),
     ("attacks.engine", "_Climbs.__init__", "len(starts) > 1", "len(starts) >= 1"): (
         "A single start, joined with no other, is itself."
     ),
