@@ -655,6 +655,16 @@ REASONS: dict[tuple[str, str, str, str], str] = {
         "",
         "worst < _TOLERANCE.get(dtype, 0.1) * (size + 1e-06)",
     ): _TIE,
+    ("networks.plain", "only_constructs", "", "changed < _HARMLESS"): (
+        "No class replaces everything that is harmless."
+    ),
+    ("certified.taylor", "_terms", "up(rest)", "rest"): _COVERED,
+    ("certified.taylor", "remainder", "up(first * top)", "first * top"): _COVERED,
+    ("certified.taylor_along", "_along", "up(total)", "total"): _COVERED,
+    ("certified.deviation", "first_and_second_order", "1.0", "2.0"): _SEARCH,
+    ("certified.quadratic", "Form.maximum", "", "matrix.abs().sum(1).sum().item() / (1 + SLACK)"): (
+        "The sum of all entries is no larger than the mass, whose margin covers it, too."
+    ),
     ("attacks.engine", "_Climbs.__init__", "len(starts) > 1", "len(starts) >= 1"): (
         "A single start, joined with no other, is itself."
     ),

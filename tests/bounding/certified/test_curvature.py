@@ -218,3 +218,15 @@ def test_constants_leave_the_room_for_evaluation_that_was_derived(kind) -> None:
         wanted = 64 * derivative + own + steep[order - 1] * centre.abs()
         assert (room >= wanted - 0.2).all(), name
         assert (room <= wanted + 0.7).all(), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("radius", [0.1, 1.0, 6.0])
+def test_turned_around_the_constants_are_the_same(kind, radius) -> None:
+    """What the derivatives do to the left of z, they do to the right of -z."""
+    activation, _ = KINDS[kind]
+    z = CENTRES / activation.rate
+    reach = torch.full_like(z, radius / activation.rate)
+    one, other = curvature(activation, z, reach), curvature(activation, -z, reach)
+    for name in ("bow", "turn", "twist", *(("chord",) if activation.order == 0 else ())):
+        torch.testing.assert_close(getattr(one, name), getattr(other, name), rtol=1e-9, atol=0)

@@ -17,13 +17,15 @@ from attribound.basics.rounding import SLACK, up
 from attribound.bounding.certified import composites as composing
 from attribound.bounding.certified.composites import Composites
 from attribound.bounding.certified.curvature import Curvature
-from attribound.bounding.certified.deviation import of_expansions
+from attribound.bounding.certified.deviation import PathMean, _moving_factor, of_expansions
 from attribound.bounding.certified.expansion import Expansion, Layer, dual_order, expand, row_norms
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.path import paths
+from attribound.bounding.certified.quadratic import Form
 from attribound.bounding.certified.relu.region import regions
 from attribound.bounding.certified.remainder import Backward, Forward, enclose
 from attribound.bounding.certified.taylor import (
+    TaylorRemainder,
     _terms,
     componentwise,
     remainder,
@@ -31,6 +33,7 @@ from attribound.bounding.certified.taylor import (
     sources,
 )
 from attribound.bounding.certified.taylor_along import SmoothDirections, _along
+from attribound.bounding.certified.units import units_of
 from attribound.operators import dense
 from bounding.certified import reference
 
@@ -780,6 +783,60 @@ def test_enclosures_written_out(radius, spoil) -> None:
     torch.testing.assert_close(enclosure.gradient_reach, wanted, rtol=1e-6, atol=1e-100)
 
 
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, math.inf])
+def test_what_the_moving_factor_adds_written_out(p) -> None:
+    """The smaller of two products of norms, with all errors added: by both bounds."""
+    net, x, _ = expanded(p)
+    (path,) = paths(ab.InputXGradient(net), x)
+    generator, epsilon = torch.Generator().manual_seed(1), 0.3
+    vectors = ("gradient", "gradient_size", "jacobian_error", "component", "reach", "still_reach")
+    euclidean = epsilon * 5 ** max(0.0, 0.5 - 1 / p)
+    for size in (0.0, 1.0, 30.0):
+        matrix = size * torch.randn(5, 5, generator=generator).double()
+        none = TaylorRemainder(Form.zero(5), Form.zero(5), 0.0, 0.0)
+        own = {name: drawn(5, generator) for name in vectors}
+        mean = PathMean(jacobian=matrix, remainder=none, still=0.0, **own)
+        taylor, interval = _moving_factor(path, mean, (epsilon, p))
+        lengths = torch.linalg.vector_norm(matrix, dual_order(p), dim=0, keepdim=True)
+        moved = epsilon * (lengths + mean.jacobian_error) + mean.component
+        steep = Form.of(matrix, torch.ones(5).double(), p).maximum(p) ** 0.5
+        apart = epsilon * mean.jacobian_error.norm() + mean.component.norm()
+        least = min(epsilon * steep + apart.item(), moved.norm().item())
+        wanted = min(epsilon * least, euclidean * moved.max().item())
+        assert wanted * (1 + SLACK / 2) <= taylor <= wanted * (1 + 1e-6)
+        whole = mean.gradient_size + mean.reach
+        wanted = min(epsilon * whole.norm().item(), euclidean * whole.max().item())
+        assert wanted * (1 + SLACK / 2) <= interval <= wanted * (1 + 1e-6)
+
+
+def test_ends_know_on_which_side_a_range_cuts_the_ball() -> None:
+    """Near the lower end features can only grow: one end of each direction is nearer."""
+    net, _, _ = expanded(math.inf)
+    x, ball = torch.full((1, 5), 0.01).double(), ab.LinfBall(0.05, low=0, high=1)
+    found = directions_of(net, "saliency", x, ball, as_it_is)
+    zeta = ball.project(0.05 * perturbations(1.0, math.inf), x.expand(600, 5))
+    labels = torch.ones(600, dtype=torch.long)
+    moved = (
+        cases.gradient(net, x + zeta, labels).detach() - cases.gradient(net, x, labels[:1]).detach()
+    )
+    for rows in (DIRECTIONS, -DIRECTIONS):
+        low, high = found(rows)
+        assert (moved @ rows.T >= low).all()
+        assert (moved @ rows.T <= high).all()
+        assert not torch.allclose(low, -high, rtol=0.2, atol=0)
+
+
+def test_frozen_features_move_by_a_millionth_of_what_the_first_layer_sees() -> None:
+    """Of one that it does not see, of the largest unit; none by more than that."""
+    layer = nn.Linear(5, 2, bias=False).double()
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[2.0, 4.0, 0.0, 1e-9, 0.0], [0.0, 0.0, 0.0, 0.0, 3.0]]))
+    scale = torch.tensor([0.5, 0.0, 0.0, 0.0, 0.1], dtype=torch.float64)
+    made = units_of(unroll(nn.Sequential(layer), SHAPE), scale)
+    wanted = torch.tensor([[0.5, 1e-6 / 4, 0.5e-6, 0.5, 0.1]], dtype=torch.float64)
+    torch.testing.assert_close(made, wanted, rtol=1e-12, atol=0)
+
+
 def test_margins_of_products_along_directions_do_not_cancel() -> None:
     """Where a . M is zero, what rounding may leave of it is a share of |a| . |M|."""
     _, _, expansion = expanded(2.0, ("tanh",), (5, 1, 1, 1))
@@ -796,3 +853,14 @@ def test_margins_of_products_along_directions_do_not_cancel() -> None:
     assert torch.equal(matrix, layer.jacobian)
     least = SLACK * (direction.abs() @ column.abs()) * source[0, 0]
     assert _along(bare, enclosure, direction.unsqueeze(0)).item() >= 0.99 * least
+    _, mass, _ = remainders_along(bare, enclosure, direction.unsqueeze(0))
+    through = SLACK * (direction.abs() @ column.abs()).reshape(1, 1)
+    ends = enclosure.forward[0], enclosure.backward[0]
+    terms = _terms(exact, *ends, (through, torch.zeros(1, 1).double()), 0.2)
+    wanted = sum(
+        square * lengths**2
+        for square, lengths in zip(
+            terms.squares, (exact.jacobian_norm, exact.hessian_norm), strict=True
+        )
+    )
+    torch.testing.assert_close(mass, wanted.sum(1), rtol=1e-5, atol=0)

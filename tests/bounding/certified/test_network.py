@@ -140,6 +140,8 @@ def test_kinked_networks_have_the_logits_and_gradients_of_torch(slope) -> None:
     for target in range(3):
         (expected,) = torch.autograd.grad(net(x)[:, target].sum(), x)
         torch.testing.assert_close(network.gradients(x.detach(), target), expected)
+    image = nn.Sequential(nn.Conv2d(1, 2, 2), nn.AvgPool2d(2), nn.Flatten(), act())
+    assert unroll(nn.Sequential(image, nn.Linear(2, 3)).double(), (1, 3, 3)).widths == (2,)
     with torch.no_grad():
         net[0].bias.zero_()
     at_kinks = unroll(net[:3], (4,))
