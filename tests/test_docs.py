@@ -404,7 +404,7 @@ def test_names_that_differ_by_case_alone_share_a_page(monkeypatch) -> None:
     kind = type("Bound", (), {"__module__": "attribound.x", "__doc__": "Kind | :func:`~a.b`."})
     other = type("bound", (), {"__module__": "attribound.x", "__doc__": "Other."})
     room = SimpleNamespace(__all__=["Bound", "bound"], __doc__="Room.", Bound=kind, bound=other)
-    monkeypatch.setattr(SITE.importlib, "import_module", lambda name: room)
+    monkeypatch.setitem(sys.modules, "attribound.x", room)
     pages = SITE.reference("x")
     assert [*pages] == ["api_x.md", "api_x.bound.md"]
     assert "| [`Bound`](api_x.bound.md) | Kind \\| `b`. |" in pages["api_x.md"]
