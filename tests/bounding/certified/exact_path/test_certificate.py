@@ -684,7 +684,7 @@ def test_without_offsets_it_is_that_of_input_times_gradient(multiply) -> None:
     made = ab.bound(jumping, x, ball, claim="certified")
     assert torch.equal(made.euclidean, ab.bound(same, x, ball, claim="certified").euclidean)
     assert not any(ab.Status.JUMPS in status for status in made.status)
-    looser = certify_exact(jumping, x, ball, made.target).value
+    looser = certify_exact(jumping, x, ball, made.target, 2**32).value
     assert made.euclidean.sum() < looser.sum()
     for row in range(3):
         many, label = x[row].expand(300, -1), made.target[row].expand(300)
@@ -712,7 +712,7 @@ def test_inputs_and_maps_in_float32_count(left_out, monkeypatch) -> None:
     moved = ig(many + ball.project(ball.sample_sphere(many, 0), many)) - ig(x)
     if left_out:
         monkeypatch.setattr(torch, "finfo", lambda dtype: SimpleNamespace(eps=0.0))
-    proved = certify_exact(ig, x, ball, torch.tensor([0])).value
+    proved = certify_exact(ig, x, ball, torch.tensor([0]), 2**32).value
     assert (moved.norm(dim=1).max() > proved[0]) == left_out
 
 
