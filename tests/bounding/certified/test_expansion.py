@@ -17,7 +17,12 @@ from attribound.basics.rounding import SLACK, up
 from attribound.bounding.certified import composites as composing
 from attribound.bounding.certified.composites import Composites
 from attribound.bounding.certified.curvature import Curvature
-from attribound.bounding.certified.deviation import PathMean, _moving_factor, of_expansions
+from attribound.bounding.certified.deviation import (
+    PathMean,
+    _interval,
+    _moving_factor,
+    of_expansions,
+)
 from attribound.bounding.certified.expansion import Expansion, Layer, dual_order, expand, row_norms
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.path import paths
@@ -796,7 +801,8 @@ def test_what_the_moving_factor_adds_written_out(p) -> None:
         none = TaylorRemainder(Form.zero(5), Form.zero(5), 0.0, 0.0)
         own = {name: drawn(5, generator) for name in vectors}
         mean = PathMean(jacobian=matrix, remainder=none, still=0.0, **own)
-        taylor, interval = _moving_factor(path, mean, (epsilon, p))
+        taylor = _moving_factor(path, mean, (epsilon, p))
+        interval = _interval(path, mean, (epsilon, p))
         lengths = torch.linalg.vector_norm(matrix, dual_order(p), dim=0, keepdim=True)
         moved = epsilon * (lengths + mean.jacobian_error) + mean.component
         steep = Form.of(matrix, torch.ones(5).double(), p).maximum(p) ** 0.5
@@ -805,7 +811,8 @@ def test_what_the_moving_factor_adds_written_out(p) -> None:
         wanted = min(epsilon * least, euclidean * moved.max().item())
         assert wanted * (1 + SLACK / 2) <= taylor <= wanted * (1 + 1e-6)
         whole = mean.gradient_size + mean.reach
-        wanted = min(epsilon * whole.norm().item(), euclidean * whole.max().item())
+        shift = (path.displacement.abs() * (mean.reach + mean.still_reach)).norm().item()
+        wanted = shift + min(epsilon * whole.norm().item(), euclidean * whole.max().item())
         assert wanted * (1 + SLACK / 2) <= interval <= wanted * (1 + 1e-6)
 
 
