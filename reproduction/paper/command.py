@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from attribound import AttriboundError, InputError, LocalEngine
+from attribound import AttriboundError, InputError
 from reproduction.paper.plan import SHIPPED, Plan
 from reproduction.paper.registry import ITEMS, Item
 from reproduction.paper.runs import Runs
@@ -37,6 +36,9 @@ def paper(  # noqa: PLR0913, PLR0917 - options of a command
     only_stored: Annotated[
         bool, typer.Option("--only-stored", help="Measure nothing: use what is stored.")
     ] = False,
+    kinds: Annotated[
+        list[str] | None, typer.Option("--kind", help="Measure this kind of the plan; repeat it.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Make tables and figures of the paper with our numbers beside its own.
@@ -56,10 +58,8 @@ def paper(  # noqa: PLR0913, PLR0917 - options of a command
             typer.echo(text, err=True)
 
     if not only_stored:
-        engine = LocalEngine(jobs) if jobs > 1 else None
         needs = [spec for item in items for spec in item.needs]
-        console = Console(stderr=True)
-        found.complete(needs, engine, say, console if console.is_terminal and not quiet else False)
+        found.complete(needs, jobs, say, _kinds(kinds, found.plan))
     for item in items:
         for path in item.make(found, out):
             if not quiet:
@@ -77,6 +77,18 @@ def _chosen(names: list[str] | None) -> list[Item]:
             remedy="--list says what each is",
         )
     return [ITEMS[name] for name in wanted]
+
+
+def _kinds(names: list[str] | None, plan: Plan) -> list[str] | None:
+    unknown = [name for name in names or () if name not in plan.kinds]
+    if unknown:
+        raise InputError(
+            "kind",
+            expected=f"of {', '.join(plan.kinds)}",
+            got=json.dumps(unknown[0]),
+            remedy="the plan says what each is",
+        )
+    return names or None
 
 
 def main() -> None:
