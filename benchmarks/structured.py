@@ -131,9 +131,15 @@ def derivatives(name: str, model: nn.Module, x: Tensor) -> list[list[object]]:
     return rows
 
 
-def against_captum(x: Tensor) -> None:
+def layers() -> nn.Module:
+    """A network of linear layers for the same images, with random weights."""
+    torch.manual_seed(0)
+    wide = [nn.Flatten(), nn.Linear(784, 100), nn.Softplus(20.0), nn.Linear(100, 100)]
+    return nn.Sequential(*wide, nn.Softplus(20.0), nn.Linear(100, 10)).eval()
+
+
+def against_captum(name: str, model: nn.Module, x: Tensor) -> None:
     """Plain attributions of ten images, ours and Captum's, both told the labels."""
-    model = small_cnn()
     target = model(x).argmax(1)
     ours, saliency = ab.IntegratedGradients(model, steps=STEPS), ab.Saliency(model)
     theirs, their_saliency = attr.IntegratedGradients(model), attr.Saliency(model)
@@ -160,7 +166,7 @@ def against_captum(x: Tensor) -> None:
         ["integrated gradients", ratio(times, "Captum", "ours"), ">= 1.1", apart[0]],
         ["saliency", ratio(times, "Captum saliency", "our saliency"), ">= 1", apart[1]],
     ]
-    title = f"SmallCNN, {IMAGES} images, {STEPS} steps: time of Captum / ours"
+    title = f"{name}, {IMAGES} images, {STEPS} steps: time of Captum / ours"
     print(render(title, ["", "ratio", "goal", "maps apart"], shown), flush=True)
 
 
@@ -230,7 +236,9 @@ def main() -> None:
     header += ["GFLOP/s, autograd", "structured", "GEMM", "structured / GEMM"]
     title = f"One thread, CPU time, medians of {ROUNDS} interleaved rounds"
     print(render(title, header, rows), flush=True)
-    against_captum(x[:IMAGES])
+    against_captum("SmallCNN", small_cnn(), x[:IMAGES])
+    print()
+    against_captum("784-100-100-10", layers(), x[:IMAGES])
     blocks(x)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +40,9 @@ def paper(  # noqa: PLR0913, PLR0917 - options of a command
     kinds: Annotated[
         list[str] | None, typer.Option("--kind", help="Measure this kind of the plan; repeat it.")
     ] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(help="Measure this data of the plan; repeat it.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Make tables and figures of the paper with our numbers beside its own.
@@ -58,8 +62,9 @@ def paper(  # noqa: PLR0913, PLR0917 - options of a command
             typer.echo(text, err=True)
 
     if not only_stored:
-        needs = [spec for item in items for spec in item.needs]
-        found.complete(needs, jobs, say, _kinds(kinds, found.plan))
+        of = _known("data", data, found.plan.data)
+        needs = [spec for item in items for spec in item.needs if of is None or spec.data in of]
+        found.complete(needs, jobs, say, _known("kind", kinds, found.plan.kinds))
     for item in items:
         for path in item.make(found, out):
             if not quiet:
@@ -79,12 +84,13 @@ def _chosen(names: list[str] | None) -> list[Item]:
     return [ITEMS[name] for name in wanted]
 
 
-def _kinds(names: list[str] | None, plan: Plan) -> list[str] | None:
-    unknown = [name for name in names or () if name not in plan.kinds]
+def _known(what: str, names: list[str] | None, there: Iterable[str]) -> list[str] | None:
+    known = [*there]
+    unknown = [name for name in names or () if name not in known]
     if unknown:
         raise InputError(
-            "kind",
-            expected=f"of {', '.join(plan.kinds)}",
+            what,
+            expected=f"of {', '.join(known)}",
             got=json.dumps(unknown[0]),
             remedy="the plan says what each is",
         )

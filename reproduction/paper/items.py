@@ -18,9 +18,21 @@ DENSE = "dense"
 CHEAPER = "cheaper"
 #: Bounds that need neither linearity nor a search.
 CERTIFIED = "certified"
+#: A proof by noise, of the averaged map.
+SMOOTHED = "smoothed"
 #: Audits by the paper's attacks and by ours, of integrated gradients; the same of the other
 #: attributions of Table 2; and small measurements of rules, Jacobians and remainders.
-AUDITS = ("paper", "strong", "methods", "methods-strong", COST, DENSE, CHEAPER, CERTIFIED)
+AUDITS = (
+    "paper",
+    "strong",
+    "methods",
+    "methods-strong",
+    COST,
+    DENSE,
+    CHEAPER,
+    CERTIFIED,
+    SMOOTHED,
+)
 QUADRATURE = "quadrature"
 RECORDS = ("jacobian", "eta", QUADRATURE)
 #: What the paper calls the models, in the order of its tables; the first is in none but one.

@@ -81,4 +81,4 @@ def _described(attack: Attack, norms: Collection[str]) -> str:
         how = f"PGD-{attack.steps}"
     elif isinstance(attack, IFIA):
         how = f"{attack.steps} steps of IFIA"
-    return f"{times} repeats of {how}{where}"
+    return f"{times} repeat{'s' * (times != 1)} of {how}{where}"

@@ -25,8 +25,9 @@ _BY_RULE = (
 )
 _BY_ATTACK = (
     "Two ascents in the smallest balls that take about the same time, both judged on the map: 16 "
-    "steps and 3 random starts on the cheaper rule, 6 steps from the input on the map itself. Ratio "
-    "of what they find, cheaper / direct, and the share of samples of which the cheaper found less."
+    "steps and 3 random starts on the cheaper rule, 6 steps from the input on the map itself. "
+    "Ratio of what they find, cheaper / direct, and the share of samples of which the cheaper "
+    "found less."
 )
 
 
