@@ -10,6 +10,8 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from statistics import median
 
 import torch
@@ -171,14 +173,14 @@ def against_captum(name: str, model: nn.Module, x: Tensor) -> None:
 
 
 def along(x: Tensor) -> None:
-    """Points of a path through layers that narrow: all of the network at each, or the rest of it."""
+    """Points of a path through layers that narrow: these at every point, or once."""
     rows = []
     for name, widths in {
         "784-100-100-10": (784, 100, 100, 10),
         "3072-256-10": (3072, 256, 10),
     }.items():
         torch.manual_seed(0)
-        pairs = [*zip(widths[:-1], widths[1:], strict=True)]
+        pairs = pairwise(widths)
         made = [each for pair in pairs for each in (nn.Linear(*pair), nn.Softplus(20.0))]
         model = nn.Sequential(*made[:-1]).eval()
         points = x.flatten(1) if widths[0] == 784 else torch.rand(len(x), widths[0])
@@ -188,11 +190,9 @@ def along(x: Tensor) -> None:
         maps = {way: ab.IntegratedGradients(each, steps=50) for way, each in both.items()}
         at = {way: each.linearize(points).jacobian for way, each in maps.items()}
         jobs: dict[str, Jobs] = {
-            "integrated gradients": {
-                way: lambda each=each: each(points) for way, each in maps.items()
-            },
+            "integrated gradients": {way: partial(each, points) for way, each in maps.items()},
             "product with the Jacobian": {
-                way: lambda each=each: each.matvec(points) for way, each in at.items()
+                way: partial(each.matvec, points) for way, each in at.items()
             },
         }
         rows += [
