@@ -18,8 +18,15 @@ from attribound.networks.frozen import frozen
 from attribound.networks.inputs import Target, check_logits, check_targets, explained
 from attribound.networks.kinks import Kink, find_ending, find_kinks, refuse_kinks
 from attribound.networks.modes import check_ready
+from attribound.networks.path import Path
 from attribound.networks.probe import probe_derivative, probe_determinism, probe_separation
-from attribound.networks.structured import Result, StructuredNetwork, Structures
+from attribound.networks.structured import (
+    LinearisedPath,
+    Result,
+    Stem,
+    StructuredNetwork,
+    Structures,
+)
 
 GIB = 2**30
 Product = Callable[[Tensor], Tensor]
@@ -157,6 +164,29 @@ class Classifier:
             check_logits(made.logits)
             return made.gradient, made.product
         return self._by_autograd(points, target)
+
+    def mean_gradient(self, path: Path) -> tuple[Tensor, Tensor] | None:
+        """Logits of all points, and the weighted sum of gradients along each path.
+
+        None where that saves nothing over single points: the network does not begin with linear
+        pieces that make less of an input than it was, or is left to autograd.
+        """
+        made = self._in_two(path, lambda stem: stem.gradient(path))
+        if made is not None:
+            check_logits(made[0])
+        return made
+
+    def linearise_along(self, path: Path) -> LinearisedPath | None:
+        """The same sum with products of its derivative by the ends of the paths."""
+        made = self._in_two(path, lambda stem: stem.linearise(path))
+        if made is not None:
+            check_logits(made.logits)
+        return made
+
+    def _in_two(self, path: Path, work: Callable[[Stem], Result]) -> Result | None:
+        if not self.structured or len(path.nodes) < 2:
+            return None
+        return self._structures.use_stem(path.base, work)
 
     def is_structured(self, x: Tensor) -> bool:
         """Whether inputs like ``x`` are differentiated without autograd."""

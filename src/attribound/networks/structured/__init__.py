@@ -6,13 +6,17 @@ from attribound.networks.structured.network import (
     StructuredNetwork,
     UnstructuredError,
 )
+from attribound.networks.structured.stem import LinearisedPath, Stem, stem_of
 from attribound.networks.structured.tracing import trace
 
 __all__ = [
     "LinearisedGradient",
+    "LinearisedPath",
     "Result",
+    "Stem",
     "StructuredNetwork",
     "Structures",
     "UnstructuredError",
+    "stem_of",
     "trace",
 ]
