@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
+from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attribound.basics.errors import InputError, ModelError
 from attribound.basics.tensors import dot
 from attribound.networks.fast_derivatives import FastDerivatives
-from attribound.networks.frozen import frozen
+from attribound.networks.frozen import frozen, saved_bytes
 from attribound.networks.inputs import Target, check_logits, check_targets, explained
 from attribound.networks.kinks import Kink, find_ending, find_kinks, refuse_kinks
-from attribound.networks.modes import check_ready
+from attribound.networks.modes import check_ready, modules_of, refuse_compiled
 from attribound.networks.probe import probe_derivative, probe_determinism, probe_separation
-from attribound.networks.structured import Result, StructuredNetwork, Structures
+from attribound.networks.structured import Result, StructuredNetwork, Structures, Unchanged
 
 GIB = 2**30
 Product = Callable[[Tensor], Tensor]
@@ -71,6 +68,7 @@ class Classifier:
         self._probed: set[object] = set()
         self._graph_bytes: dict[object, int] = {}
         self._classes: dict[object, int] = {}
+        self._modules = Unchanged(modules_of(model))
         self._structures = Structures(model, self.logits, self._by_autograd)
 
     @classmethod
@@ -105,7 +103,7 @@ class Classifier:
 
     def targets(self, x: Tensor, target: Target = None) -> Tensor:
         """The label of each example: as given, else the predicted class."""
-        check_ready(self.model)
+        self._ready()
         if target is not None:
             return check_targets(target, x, self._count(x))
         with torch.no_grad():
@@ -172,10 +170,12 @@ class Classifier:
 
     def check(self, x: Tensor, *, smooth: bool) -> None:
         """Refuse a model that cannot be used on ``x``; ``smooth`` asks for second derivatives."""
-        check_ready(self.model)
+        self._ready()
         key = (x.shape[1:], x.dtype, x.device, smooth)
         if key in self._probed:
             return
+        if smooth:
+            refuse_compiled(self.model)
         one = x[:1]
         with torch.no_grad():
             check_logits(self.logits(x[:2]))
@@ -184,7 +184,16 @@ class Classifier:
         self.ending = find_ending(self.model, one)
         if smooth:
             self._check_smooth(one)
+        self._modules.but_for_running()
         self._probed.add(key)
+
+    def _ready(self) -> None:
+        """Refuse a state that answers wrongly; forget what was probed of modules that changed."""
+        check_ready(self.model)
+        if not self._modules():
+            for known in (self._probed, self._graph_bytes, self._classes):
+                known.clear()
+            self._modules = Unchanged(modules_of(self.model))
 
     def graph_bytes(self, x: Tensor) -> int:
         """Bytes that products with the Hessian of one example keep, measured."""
@@ -280,21 +289,3 @@ def differentiate(
             remedy="remove .detach(), .data, no_grad and numpy from the forward",
         )
     return torch.zeros_like(point) if result is None else result
-
-
-@contextmanager
-def saved_bytes(model: object) -> Iterator[dict[int, int]]:
-    """Sizes of the storages that autograd saves meanwhile, by address, without the parameters'."""
-    held: dict[int, int] = {}
-    own = set()
-    if isinstance(model, nn.Module):
-        own = {tensor.untyped_storage().data_ptr() for tensor in model.parameters()}
-
-    def pack(tensor: Any) -> Any:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            held[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with saved_tensors_hooks(pack, lambda tensor: tensor):
-        yield held

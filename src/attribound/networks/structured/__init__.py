@@ -7,12 +7,14 @@ from attribound.networks.structured.network import (
     UnstructuredError,
 )
 from attribound.networks.structured.tracing import trace
+from attribound.networks.structured.unchanged import Unchanged
 
 __all__ = [
     "LinearisedGradient",
     "Result",
     "StructuredNetwork",
     "Structures",
+    "Unchanged",
     "UnstructuredError",
     "trace",
 ]

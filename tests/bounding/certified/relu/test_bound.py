@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -172,6 +173,16 @@ def test_a_network_in_few_digits_gets_no_number(dtype, width, unit) -> None:
     assert math.isinf(bound.euclidean.item())
     assert ab.Status.VACUOUS in bound.status[0]
     assert ab.Status.STOPPED in bound.status[0]
+
+
+@pytest.mark.parametrize(("told", "unit"), [("bf16", 2.0**-8), ("tf32", 2.0**-11)])
+@pytest.mark.parametrize("which", ["matmul", "conv"])
+def test_products_in_fewer_digits_are_taken_at_their_word(told, unit, which, monkeypatch) -> None:
+    """On processors, too; and by PyTorch's newer settings, after which the older can't be read."""
+    monkeypatch.setattr(torch.backends.mkldnn, which, SimpleNamespace(fp32_precision=told))
+    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)).eval()
+    assert evaluation_unit(ab.Saliency(net), torch.rand(1, 2)) == unit
+    assert evaluation_unit(ab.Saliency(net.double()), torch.rand(1, 2).double()) == 2.0**-53
 
 
 def test_masks_that_underflow_count() -> None:
