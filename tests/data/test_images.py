@@ -174,3 +174,12 @@ def test_a_bomb_is_refused(monkeypatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     with pytest.raises(ab.InputError, match=r"it: .*decompression bomb"):
         decode(PNG, SAME)
+
+
+def test_a_line_is_not_scaled_until_it_is_a_plane() -> None:
+    thin = encoded(Image.new("L", (2**20, 1)))
+    with pytest.raises(
+        ab.InputError, match=r"it: expected at most 33,554,432 pixels, scaled.* cut"
+    ):
+        decode(thin, Frame.square(1, 64))
+    assert decode(thin, Frame(1, 1, 2**20, 1)).shape == (1, 1, 2**20)  # as it is
