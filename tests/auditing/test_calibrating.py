@@ -90,12 +90,16 @@ def test_samples_that_a_program_gave_are_known_again(tmp_path: Path) -> None:
     assert len(own.provenance.samples) == 20
     own.save(tmp_path / "own.json")
     told |= {"calibrated": ab.Calibrated(str(tmp_path))}
-    with pytest.raises(ab.InputError, match=r"none that a calibration was made with.* got 20 of 30"):
+    with pytest.raises(
+        ab.InputError, match=r"none that a calibration was made with.* got 20 of 30"
+    ):
         audit(model, x, **told)
     assert audit(model, x, skip=20, limit=10, **told).finished
     document = json.loads((tmp_path / "own.json").read_text())
     (tmp_path / "own.json").write_text(json.dumps({**document, "sample_hashes": []}))
-    with pytest.raises(ab.InputError, match=r"file own.json: expected hashes of the samples.*again"):
+    with pytest.raises(
+        ab.InputError, match=r"file own.json: expected hashes of the samples.*again"
+    ):
         audit(model, x, skip=20, limit=10, **told)
 
 

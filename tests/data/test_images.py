@@ -183,3 +183,9 @@ def test_a_line_is_not_scaled_until_it_is_a_plane() -> None:
     ):
         decode(thin, Frame.square(1, 64))
     assert decode(thin, Frame(1, 1, 2**20, 1)).shape == (1, 1, 2**20)  # as it is
+
+
+@pytest.mark.parametrize("size", [0, -1, 4097, 10**12])
+def test_sizes_that_no_network_takes(size) -> None:
+    with pytest.raises(ab.InputError, match=r"size: expected 1 or more, .* 16,777,216 values, got"):
+        common_frame("it", [Encoded("it", PNG)], size)

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from attribound.basics.errors import InputError
 from attribound.basics.tensors import norm, per_example, unit
 
 _BISECTIONS = 40
@@ -64,6 +65,21 @@ def within(delta: Tensor, radius: float, p: float, scale: Tensor | None) -> Tens
     length = norm(plain, p)
     factor = torch.where(length > reach, (1 - room) * reach / length, 1.0)
     return delta * per_example(factor, delta).to(delta.dtype)
+
+
+def ends(low: float | Tensor, high: float | Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """What features may be at least and at most, as tensors that go with ``x``."""
+    both = (torch.as_tensor(low).to(x), torch.as_tensor(high).to(x))
+    for name, limit in zip(("low", "high"), both, strict=True):
+        sizes = zip(reversed(limit.shape), reversed(x.shape), strict=False)
+        if limit.dim() > x.dim() or any(size not in (1, wanted) for size, wanted in sizes):
+            raise InputError(
+                name,
+                expected=f"a number or shape {tuple(x.shape[1:])} or {tuple(x.shape)}",
+                got=f"shape {tuple(limit.shape)}",
+                remedy="give one limit a feature, for all examples or for each",
+            )
+    return both
 
 
 def settled(delta: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:

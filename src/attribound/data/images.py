@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from attribound.basics.errors import InputError
+from attribound.basics.limits import MOST_VALUES
 from attribound.basics.packages import package
 from attribound.data.examples import Examples
 
@@ -116,6 +117,13 @@ def common_frame(name: str, images: Sequence[Encoded], size: int | None) -> Fram
         raise InputError(name, expected="images", got="none", remedy="put JPEG or PNG files there")
     channels = 1 if grey else 3
     if size is not None:
+        if size < 1 or channels * size**2 > MOST_VALUES:
+            raise InputError(
+                "size",
+                expected=f"1 or more, and images of at most {MOST_VALUES:,} values",
+                got=f"{size}, {channels * size**2:,} values",
+                remedy="use what the network takes, e.g. 224",
+            )
         return Frame.square(channels, size)
     width, height = first[1]
     return Frame(channels, height, width, min(width, height))

@@ -52,7 +52,7 @@ class Classifier:
                 got=type(model).__name__,
                 remedy="pass the model itself, not its weights or its output",
             )
-        if not memory_limit > 0:
+        if not (isinstance(memory_limit, (int, float)) and memory_limit > 0):
             raise InputError(
                 "memory_limit",
                 expected="a number of bytes above 0",

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.jit._script import RecursiveScriptModule
+from torch.nn.parameter import is_lazy
 
 from attribound.basics.errors import InputError, ModelError
 
@@ -64,6 +65,22 @@ def check_ready(model: object) -> None:
                 got="a scripted one, into which nobody sees",
                 remedy="pass the module that was scripted",
             )
+        if not all(isinstance(child, nn.Module) for child in module._modules.values()) and (
+            isinstance(module, nn.Sequential)
+        ):
+            raise ModelError(
+                "model",
+                expected="modules in a Sequential",
+                got=f"None in {name!r}" if name else "None",
+                remedy="use nn.Identity() for a layer that does nothing",
+            )
+    if any(is_lazy(parameter) for parameter in model.parameters()):
+        raise ModelError(
+            "model",
+            expected="weights that are there",
+            got="lazy ones, whose shape is not known",
+            remedy="call model(x) once first",
+        )
     if any(parameter.is_inference() for parameter in model.parameters()):
         raise ModelError(
             "model",
