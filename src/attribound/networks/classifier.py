@@ -10,16 +10,28 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attribound.basics.errors import InputError, ModelError
 from attribound.basics.tensors import dot
-from attribound.networks.fast_derivatives import FastDerivatives
+from attribound.networks.fast_derivatives import (
+    FastDerivatives,
+    Product,
+    differentiate,
+    second_derivative,
+)
 from attribound.networks.frozen import frozen, saved_bytes
 from attribound.networks.inputs import Target, check_logits, check_targets, explained
 from attribound.networks.kinks import Kink, find_ending, find_kinks, refuse_kinks
 from attribound.networks.modes import check_ready, modules_of, refuse_compiled
+from attribound.networks.path import Path
 from attribound.networks.probe import probe_derivative, probe_determinism, probe_separation
-from attribound.networks.structured import Result, StructuredNetwork, Structures, Unchanged
+from attribound.networks.structured import (
+    LinearisedPath,
+    Result,
+    Stem,
+    StructuredNetwork,
+    Structures,
+    Unchanged,
+)
 
 GIB = 2**30
-Product = Callable[[Tensor], Tensor]
 
 
 class Classifier:
@@ -156,6 +168,29 @@ class Classifier:
             return made.gradient, made.product
         return self._by_autograd(points, target)
 
+    def mean_gradient(self, path: Path) -> tuple[Tensor, Tensor] | None:
+        """Logits of all points, and the weighted sum of gradients along each path.
+
+        None where that saves nothing over single points: the network does not begin with linear
+        pieces that make less of an input than it was, or is left to autograd.
+        """
+        made = self._in_two(path, lambda stem: stem.gradient(path))
+        if made is not None:
+            check_logits(made[0])
+        return made
+
+    def linearise_along(self, path: Path) -> LinearisedPath | None:
+        """The same sum with products of its derivative by the ends of the paths."""
+        made = self._in_two(path, lambda stem: stem.linearise(path))
+        if made is not None:
+            check_logits(made.logits)
+        return made
+
+    def _in_two(self, path: Path, work: Callable[[Stem], Result]) -> Result | None:
+        if not self.structured or len(path.nodes) < 2:
+            return None
+        return self._structures.use_stem(path.base, work)
+
     def is_structured(self, x: Tensor) -> bool:
         """Whether inputs like ``x`` are differentiated without autograd."""
         return self._structured(x, lambda _: True) or False
@@ -243,49 +278,3 @@ class Classifier:
         # Along the gradient itself: a random direction would barely move the logit.
         probe_derivative("model", score, one, lambda v: dot(gradient, v).unsqueeze(1), gradient)
         probe_derivative("model", slope, one, product)
-
-
-def second_derivative(gradient: Tensor, point: Tensor) -> Product:
-    """Hessian-vector products from a gradient that kept its graph; zero where it is constant."""
-
-    def product(v: Tensor) -> Tensor:
-        if not gradient.requires_grad:
-            return torch.zeros_like(v)
-        if len(v) > len(point):
-            return torch.cat([product(block) for block in torch.split(v, len(point))])
-        return differentiate(gradient, point, v, retain_graph=True, constant=True)
-
-    return product
-
-
-def differentiate(
-    out: Tensor,
-    point: Tensor,
-    v: Tensor | None = None,
-    *,
-    create_graph: bool = False,
-    retain_graph: bool | None = None,
-    constant: bool = False,
-) -> Tensor:
-    """``autograd.grad`` whose failures say what to do; zeros for no dependence if ``constant``."""
-    try:
-        (result,) = torch.autograd.grad(
-            out, point, v, create_graph=create_graph, retain_graph=retain_graph, allow_unused=True
-        )
-    except RuntimeError as error:
-        if out.requires_grad:
-            raise ModelError(
-                "model",
-                expected="operations that can be differentiated twice",
-                got=str(error).splitlines()[0],
-                remedy="replace the operation named, and switch activation checkpointing off",
-            ) from error
-        result = None
-    if result is None and not constant:
-        raise ModelError(
-            "model",
-            expected="outputs that depend on x through autograd",
-            got="a detached output",
-            remedy="remove .detach(), .data, no_grad and numpy from the forward",
-        )
-    return torch.zeros_like(point) if result is None else result
