@@ -159,7 +159,8 @@ class Tried:
         rounded: rows that are the same but for the last digits; all others are bit for bit.
         failed: rows that say why their sample could not be measured.
         broken: trials that ended otherwise than they must (another exit code, processes left
-            behind); they count as runs, and in no other column.
+            behind, rows twice); they count as runs, and in no other column.
+        commits: of which they are.
     """
 
     fault: str
@@ -172,11 +173,17 @@ class Tried:
     rounded: int = 0
     failed: int = 0
     broken: int = 0
+    commits: str = ""
 
     @property
     def kind(self) -> str:
         """Audit or training."""
         return self.to.split(",")[0].split(" ")[0]
+
+    def at(self, commit: str) -> Tried:
+        """With one commit more, if it is another."""
+        known = self.commits.split()
+        return self if commit in known else replace(self, commits=" ".join([*known, commit]))
 
 
 def _alone(trial: Trial) -> list[str]:
@@ -235,6 +242,7 @@ def tried(folder: Path, found: Tried, fault: Fault) -> None:
         if key in rows and rows[key] != expected[key]:
             close = same_but_rounded(rows[key], expected[key])
             found.rounded, found.differ = found.rounded + close, found.differ + (not close)
+    found.differ += len(rows.keys() - expected.keys())  # nobody asked for these
     shutil.rmtree(own, ignore_errors=True)
     keep(found)
     print(f"{time.strftime('%H:%M:%S')} {found}", file=sys.stderr, flush=True)
@@ -247,8 +255,10 @@ def read() -> list[Tried]:
     with STORED.open(newline="") as file:
         lines = [*csv.DictReader(file)]
     names = [(line.pop("fault"), line.pop("to")) for line in lines]
+    texts = [line.pop("commits") for line in lines]
     numbers = [{name: int(value) for name, value in line.items()} for line in lines]
-    return [Tried(*name, **values) for name, values in zip(names, numbers, strict=True)]
+    every = zip(names, numbers, texts, strict=True)
+    return [Tried(*name, **values, commits=commits) for name, values, commits in every]
 
 
 def one(every: list[Tried], fault: str, to: str) -> Tried:
@@ -271,9 +281,16 @@ def keep(found: Tried) -> None:
 def table(every: list[Tried]) -> str:
     """For people: a line for each fault, and one for all."""
     heads = [each.name for each in fields(Tried)]
-    sums = [sum(getattr(each, name) for each in every) for name in heads[2:]]
-    lines = [heads, *(list(asdict(each).values()) for each in every), ["all", "", *sums]]
-    return "\n".join(f"{a:34} {b:17}{''.join(f'{c:>8}' for c in rest)}" for a, b, *rest in lines)
+    sums = [sum(getattr(each, name) for each in every) for name in heads[2:-1]]
+    lines = [heads, *(list(asdict(each).values()) for each in every), ["all", "", *sums, ""]]
+    return "\n".join(f"{a:34} {b:17}{''.join(f'{c:>9}' for c in rest)}" for a, b, *rest in lines)
+
+
+def _commit() -> str:
+    """Of this repository, and whether something was changed since."""
+    asked = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(asked, cwd=STORED.parent, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 def main() -> None:
@@ -282,6 +299,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="faults and runs with this in their names")
     options = parser.parse_args()
     warm_up()
+    commit = _commit()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for kind, words in (("audit", _alone), ("training", Trial.train)):
@@ -289,7 +307,7 @@ def main() -> None:
                 sys.exit(f"an undisturbed {kind} failed")
         for fault, to, runs, how in FAULTS:
             wanted = options.only in f"{fault}, {to}"
-            while wanted and (found := one(read(), fault, to)).runs < runs:
+            while wanted and (found := one(read(), fault, to).at(commit)).runs < runs:
                 if not in_a_copy(partial(tried, folder, found, how)):
                     keep(replace(found, runs=found.runs + 1, broken=found.broken + 1))
     every = read()

@@ -244,9 +244,12 @@ def rows_of(out: Path) -> dict[tuple[Any, ...], Any]:
     """Everything that must be the same: rows of an audit, or weights and log of a training."""
     if (out / "run.json").exists():
         run = Run.open(out)
-        kept = {("map", *(row[name] for name in KEY)): row for row in run.maps().to_pylist()}
-        rows = untimed(run.rows()).to_pylist()
-        return kept | {tuple(row[name] for name in KEY): row for row in rows}
+        maps, rows = run.maps().to_pylist(), untimed(run.rows()).to_pylist()
+        kept = {("map", *(row[name] for name in KEY)): row for row in maps}
+        kept |= {tuple(row[name] for name in KEY): row for row in rows}
+        if len(kept) < len(maps) + len(rows):
+            raise RuntimeError(f"{len(maps) + len(rows) - len(kept)} rows are there twice")
+        return kept
     weights = load_file(out / "model.safetensors")
     stored: dict[tuple[Any, ...], Any] = {(name,): each.tolist() for name, each in weights.items()}
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]

@@ -367,6 +367,7 @@ def _files(room: str) -> Iterator[Path]:
 
 _COLUMNS = ("key", "room", "module", "line", "kind", "before", "after", "outcome", "seconds", "by")
 _FIRST = "first"  # the outcome of the first try: what a fresh sample says, before laws of it
+_ROUND = "round"  # when that was: laws are written between rounds; 0 is before rounds were kept
 
 
 def stored() -> dict[str, dict[str, Any]]:
@@ -374,13 +375,13 @@ def stored() -> dict[str, dict[str, Any]]:
     if not RESULTS.exists():
         return {}
     rows = pq.read_table(RESULTS).to_pylist()
-    return {row["key"]: {_FIRST: "", **row} for row in rows}  # of the oldest that was not kept
+    return {row["key"]: {_FIRST: "", _ROUND: 0, **row} for row in rows}  # the oldest have neither
 
 
 def store(rows: dict[str, dict[str, Any]]) -> None:
     """The table, there whole or not at all."""
     order = sorted(rows.values(), key=lambda row: (row["room"], row["module"], row["line"]))
-    columns = {name: [row[name] for row in order] for name in (*_COLUMNS, _FIRST)}
+    columns = {name: [row[name] for row in order] for name in (*_COLUMNS, _FIRST, _ROUND)}
     beside = RESULTS.with_suffix(".tmp")
     pq.write_table(pa.table(columns), beside)
     beside.replace(RESULTS)
@@ -395,8 +396,10 @@ def main() -> None:
         "--by", default="", help="with --again: tests that match, as pytest's -k; others survive"
     )
     parser.add_argument("--only", default="", help="those whose module and change match this")
+    parser.add_argument("--next", action="store_true", help="a new round: laws have been written")
     parser.add_argument("--report", action="store_true", help="run nothing")
     options = parser.parse_args()
+    options.round = max([1, *(row[_ROUND] + options.next for row in stored().values())])
     limits = dict.fromkeys(ROOMS, 10**9)
     if options.set:
         limits = {name: int(count) for name, count in (each.split("=") for each in options.set)}
@@ -430,7 +433,8 @@ def _run_room(room: str, limit: int, options: argparse.Namespace) -> None:
             return  # as before: the other tests were not asked
         rows = stored()
         row |= {"outcome": outcome, "seconds": seconds, "by": by}
-        row[_FIRST] = rows.get(mutant.key, {_FIRST: outcome})[_FIRST]
+        new = {_FIRST: outcome, _ROUND: options.round}
+        row |= {name: rows.get(mutant.key, new)[name] for name in new}
         store(rows | {mutant.key: row})
         took = f"{time.perf_counter() - begun:6.0f} s {seconds:5.1f} s"
         print(f"{outcome:9} {took}  {mutant.title}  {by.rpartition('/')[2]}", flush=True)
@@ -474,6 +478,40 @@ class Share:
         """
         n = self.fresh - self.excused
         return f"{_percent(self.fresh - self.unseen, n)} of {n}" if n else "not kept"
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What became of the mutants of one round when they were tried first.
+
+    ``excused`` survived it, and for these there is a reason; all other survivors count.
+    """
+
+    round: int
+    room: str
+    tried: int
+    unseen: int
+    excused: int
+
+    @property
+    def percent(self) -> str:
+        """Killed of those without a reason to survive, with Wilson's 95 % interval."""
+        n = self.tried - self.excused
+        return f"{_percent(self.tried - self.unseen, n)} of {n}"
+
+
+def sights() -> list[Sight]:
+    """Of each round those of each room, and of all; 0 are those before rounds were kept."""
+    fresh = [row for row in _current() if row[_FIRST]]
+    found = []
+    for number in sorted({row[_ROUND] for row in fresh}):
+        own = [row for row in fresh if row[_ROUND] == number]
+        for room in [*(each for each in ROOMS if each in {row["room"] for row in own}), "all"]:
+            some = [row for row in own if room in (row["room"], "all")]
+            unseen = [row for row in some if row[_FIRST] == SURVIVED]
+            excused = [each for each in unseen if each["outcome"] == SURVIVED and reason_of(each)]
+            found.append(Sight(number, room, len(some), len(unseen), len(excused)))
+    return found
 
 
 def _percent(killed: int, n: int) -> str:
@@ -531,6 +569,8 @@ def table() -> str:
     for each in shares():
         counts = f"{each.known:8} {each.tried:6} {each.killed:7} {each.explained:14}"
         lines.append(f"{each.room:16} {counts}  {each.percent:20}  {each.first}")
+    lines += ["", "At first sight, round by round:"]
+    lines += [f"{each.round:5}  {each.room:16} {each.percent}" for each in sights()]
     lines += ["", "Survivors:"]
     for what, why in survivors():
         lines += [f"- {what}", f"  {why or 'not killed'}"]
@@ -546,6 +586,14 @@ def markdown() -> str:
     for each in shares():
         counts = (each.known, each.tried, each.killed, each.explained, each.percent, each.first)
         lines.append(f"| {each.room} | {' | '.join(map(str, counts))} |")
+    lines += [
+        "",
+        "| round | room | tried | survived it | of these for a reason | killed of the rest |",
+    ]
+    lines += ["|---:|---|---:|---:|---:|---|"]
+    for each in sights():
+        counts = (each.round, each.room, each.tried, each.unseen, each.excused, each.percent)
+        lines.append(f"| {' | '.join(map(str, counts))} |")
     reasons: dict[str, int] = {}
     for _, why in survivors():
         reasons[why or "No reason known, and no test yet."] = (
