@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from fractions import Fraction
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 import attribound as ab
 import cases
-from attribound.basics.rounding import SLACK, up
+from attribound.basics.rounding import SLACK, UNIT, up
 from attribound.bounding.certified import composites as composing
 from attribound.bounding.certified.composites import Composites
 from attribound.bounding.certified.curvature import Curvature
@@ -23,7 +24,14 @@ from attribound.bounding.certified.deviation import (
     _moving_factor,
     of_expansions,
 )
-from attribound.bounding.certified.expansion import Expansion, Layer, dual_order, expand, row_norms
+from attribound.bounding.certified.expansion import (
+    Expansion,
+    Layer,
+    dual_order,
+    error_stretch,
+    expand,
+    row_norms,
+)
 from attribound.bounding.certified.network import unroll
 from attribound.bounding.certified.path import paths
 from attribound.bounding.certified.quadratic import Form
@@ -260,6 +268,29 @@ def test_row_norms_are_dual(p) -> None:
     assert (made >= best).all()
     margin = made / torch.linalg.vector_norm(columns, dual_order(p), dim=0) - 1
     assert ((margin > 0.9 * SLACK) & (margin < 1.1 * SLACK)).all()
+    # Errors are carried in these norms, and end as Euclidean ones: of alike numbers, too.
+    for each in (columns, torch.ones_like(columns), torch.eye(5, 4).double()):
+        stretched = error_stretch(p, 5) * row_norms(each, dual_order(p))[0]
+        assert (stretched >= each.norm(dim=0)).all()
+        assert (stretched <= 5 * each.norm(dim=0)).all()
+
+
+def test_points_of_a_path_are_off_by_roundings_of_what_they_are_made_of() -> None:
+    """In rational numbers, where input and baseline nearly cancel, and where they do not."""
+    net = reference.dense_network([3, 4, 2], ["tanh"], 1.0, 1)
+    x = torch.tensor([[0.3, -1e5 / 3, 1e-9]]).double()
+    for base in (x * (1 + 1e-13), -x, torch.zeros_like(x), 1e9 * torch.ones_like(x)):
+        (path,) = paths(ab.IntegratedGradients(net, steps=3, baseline=base), x)
+        sizes = [
+            abs(Fraction(a)) + abs(Fraction(b))
+            for a, b in zip(x[0].tolist(), base[0].tolist(), strict=True)
+        ]
+        for node, _, point in path.points():
+            for i, size in enumerate(sizes):
+                start, end = Fraction(base[0, i].item()), Fraction(x[0, i].item())
+                wrong = abs(Fraction(point[0, i].item()) - start - Fraction(node) * (end - start))
+                assert wrong <= Fraction(4 * UNIT) * Fraction(path.spread[0, i].item())
+                assert size * Fraction(0.999) <= Fraction(path.spread[0, i].item()) <= 2 * size
 
 
 def test_bounds_are_raised() -> None:

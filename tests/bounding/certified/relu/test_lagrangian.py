@@ -225,3 +225,21 @@ def test_margins_of_cuts_count_every_item(monkeypatch) -> None:
                 duals.append(cut._dual(centre, items))
             # A thousandth of the square, and of the trace: the largest eigenvalue is no more.
             assert duals[1] >= duals[0] * (1 + 1e-3) * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_what_is_proved_of_all_together_is_rounded_outwards(p, monkeypatch) -> None:
+    """The root of the square, with room for its rounding, and of the rest one by one."""
+    slack = 1e-3
+    monkeypatch.setattr(lagrangian, "SLACK", slack)
+    monkeypatch.setattr(lagrangian, "longest", lambda *_: 1e9)
+    squares, right = [], lagrangian._proved
+    monkeypatch.setattr(
+        lagrangian, "_proved", lambda *asked: squares.append(right(*asked)) or squares[-1]
+    )
+    for seed in range(4):
+        squares.clear()
+        found = shared(*problem(seed, p))
+        assert found == pytest.approx(math.sqrt(squares[0]) * (1 + slack), rel=1e-9)
+    monkeypatch.setattr(lagrangian, "MOST", 4)
+    assert shared(*problem(0, p)) == 1e9  # the rest counts, too: it is no less than all of them

@@ -317,46 +317,70 @@ def deep() -> list[tuple[Region, Compact, int]]:
     return found[:12]
 
 
-def test_reaches_are_those_of_loops_over_neurons(monkeypatch) -> None:
-    """Both upper functions, the second by putting in one neuron after the other."""
-    monkeypatch.setattr(reach, "SLACK", 0.0)
+@pytest.mark.parametrize("slack", [0.0, 1e-3])
+def test_reaches_are_those_of_loops_over_neurons(slack, monkeypatch) -> None:
+    """Both upper functions, the second by putting in one neuron after the other, and their room."""
+    monkeypatch.setattr(reach, "SLACK", slack)
     for region, compact, seed in deep():
         chords, free = some_chords(compact, seed), compact.free
-        for layer in compact.layers():
-            rows = (compact.layer == layer).nonzero().flatten()
-            direction = torch.where(rows % 2 == 0, 1.0, -1.0).double()
-            found = reach.upper(compact, chords, region, rows, direction)
-            for at, (row, sign) in enumerate(zip(rows.tolist(), direction.tolist(), strict=True)):
-                slope, above = sign * compact.jacobian[row], sign * compact.matrix[row] * free
-                constant = sign * compact.z[row] + compact.noise[row]
-                boxed = constant + above.clamp_min(0) @ chords.most + region.support(slope[None])[0]
-                for k in reversed(range(len(compact))):
-                    # Neurons of a layer do not meet each other: any order of them is right.
+        for row in range(len(compact)):
+            sign = 1.0 if row % 2 else -1.0
+            at, turned = torch.tensor([row]), torch.tensor([sign]).double()
+            found = reach.upper(compact, chords, region, at, turned)
+            slope, above = sign * compact.jacobian[row], sign * compact.matrix[row] * free
+            constant = sign * compact.z[row] + compact.noise[row]
+            size = compact.z[row].abs() + compact.noise[row] + region.size(slope[None])[0]
+            size = size + above.abs() @ chords.most
+            boxed = constant + above.clamp_min(0) @ chords.most + region.support(slope[None])[0]
+            boxed, absolute = boxed + slack * size, above.abs()
+            for layer in sorted(set(compact.layer[:row].tolist()), reverse=True):
+                own = (free & (compact.layer == layer)).nonzero().flatten().tolist()
+                if layer >= compact.layer[row] or not any(above[k] > 0 for k in own):
+                    continue
+                for k in own:  # neurons of a layer do not meet each other: any order is right
                     taken = above[k].clamp_min(0) * chords.slope[k]
-                    if k >= row or not free[k]:
-                        continue
                     beyond = compact.s[k] * compact.z[k] + compact.noise[k] - chords.low[k]
                     constant = constant + taken * beyond
                     slope = slope + taken * compact.s[k] * compact.jacobian[k]
                     above = above + taken * compact.s[k] * compact.matrix[k] * free
-                chained = constant + region.support(slope[None])[0]
-                assert found.value[at].item() == pytest.approx(min(boxed, chained).item(), 1e-6)
-                whole = found.constant[at] + region.support(found.slope[at : at + 1])[0]
-                assert whole.item() == pytest.approx(found.value[at].item(), 1e-6)
+                    extent = compact.z[k].abs() + compact.noise[k] - chords.low[k]
+                    extent = extent + region.size(compact.jacobian[k][None])[0] + chords.most[k]
+                    size = size + absolute[k] * extent
+                    absolute = absolute + absolute[k] * compact.matrix[k].abs() * free
+            room = slack * (size + absolute @ chords.most)
+            chained = constant + region.support(slope[None])[0] + room
+            assert found.value[0].item() == pytest.approx(min(boxed, chained).item(), 1e-9)
+            whole = found.constant[0] + region.support(found.slope)[0]
+            assert whole.item() == pytest.approx(found.value[0].item(), 1e-9)
 
 
-def test_sums_of_w_are_those_of_loops_over_neurons() -> None:
+def at_zero(compact: Compact) -> Compact:
+    """With ends of adjoints, and adjoints, that are zero."""
+    third = torch.arange(len(compact)) % 3
+    return replace(
+        compact,
+        u_low=torch.where(third == 0, 0.0, compact.u_low),
+        u_high=torch.where(third == 1, 0.0, compact.u_high).clamp_min(0),
+    )
+
+
+@pytest.mark.parametrize("slack", [0.0, 1e-3])
+def test_sums_of_w_are_those_of_loops_over_neurons(slack, monkeypatch) -> None:
+    monkeypatch.setattr(adjoint, "SLACK", slack)
     generator = torch.Generator().manual_seed(0)
-    for _, compact, _ in deep():
+    every = [compact for _, compact, _ in deep()]
+    for compact in (*every, *map(at_zero, every)):
         rows = torch.randn(3, len(compact), generator=generator, dtype=torch.float64)
         for above in (-1, compact.layers()[0]):
             active = compact.free & (compact.layer > above)
             for row, said in zip(rows, adjoint.largest(compact, rows, above), strict=True):
-                plain, total, c = 0.0, 0.0, row.clone()
+                plain, total, c = 0.0, 0.0, row.clone() * active
+                size, absolute = 0.0, c.abs()
                 for k in active.nonzero().flatten().tolist():
                     low, high = compact.u_low[k], compact.u_high[k]
                     w = [0.0, (compact.s[k] * low).item(), (compact.s[k] * high).item()]
                     plain += max(row[k].item() * each for each in w)
+                    plain += slack * abs(row[k].item()) * max(map(abs, w))
                     first, second = sorted(
                         (c[k] * compact.s[k] * end).item() for end in (low, high)
                     )
@@ -364,10 +388,172 @@ def test_sums_of_w_are_those_of_loops_over_neurons() -> None:
                     taken = chord * c[k] * compact.s[k]
                     total += -chord * min(first, 0.0) + (taken * compact.u[k]).item()
                     total += (taken.abs() * compact.adjoint_noise[k]).item()
-                    c = c + taken * compact.matrix[:, k] * active
+                    own = compact.matrix[:, k] * active
+                    terms = compact.u[k].abs() + max(high, -low) + compact.adjoint_noise[k]
+                    size += (absolute[k] * terms).item()
+                    c, absolute = c + taken * own, absolute + absolute[k] * own.abs()
                 several = len(set(compact.layer[active].tolist())) > 1
-                expected = min(plain, total) if several else plain
-                assert said.item() == pytest.approx(expected, rel=1e-6, abs=1e-9)
+                expected = min(plain, total + 4 * slack * size) if several else plain
+                assert said.item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_ends_of_adjoints_are_those_sums_with_noise(monkeypatch) -> None:
+    """Of the last layer first; what can't switch, and what was known to be closer, is left."""
+    slack = 1e-3
+    monkeypatch.setattr(adjoint, "SLACK", slack)
+    for _, compact, _ in deep():
+        inf = torch.full_like(compact.z, math.inf)
+        found = adjoint.adjoints(replace(compact, u_low=-inf, u_high=inf))
+        near = adjoint.adjoints(replace(compact, u_low=compact.u - 1e-9, u_high=inf))
+        for k in range(len(compact)):
+            if not compact.free[k]:
+                assert math.isinf(found.u_low[k])
+                assert math.isinf(found.u_high[k])
+                continue
+            column, layer = compact.matrix[:, k][None], int(compact.layer[k])
+            room = compact.adjoint_noise[k] + slack * compact.u[k].abs()
+            same(found.u_high[k], adjoint.largest(found, column, layer)[0] + compact.u[k] + room)
+            least = adjoint.largest(found, -column, layer)[0] - compact.u[k] + room
+            same(found.u_low[k], -least)
+            assert near.u_low[k] == max(compact.u[k] - 1e-9, -least)
+            ends = compact.s[k] * found.u_low[k], compact.s[k] * found.u_high[k]
+            assert adjoint.switching(found).low[k] == min(0.0, *ends)
+            assert adjoint.switching(found).high[k] == max(0.0, *ends)
+            one = adjoint.adjoints(replace(found, u_low=-inf, u_high=inf), layer)
+            after = compact.layer != layer
+            assert torch.isinf(one.u_low[after]).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 7, 8, 10, 11, 14, 20, 21, 26, 28])
+def test_a_sweep_written_out(seed, monkeypatch) -> None:
+    """With dense matrices and margins of a thousandth: noise, reaches, who may switch, adjoints."""
+    slack = 1e-3
+    for module in (rounding, sweep):
+        monkeypatch.setattr(module, "SLACK", slack)
+    monkeypatch.setattr(sweep, "through", lambda _n, _s, _f, rows, crude: crude[0, rows])
+
+    def far(compact, _chords, _region, rows, direction):  # all that is left is the first look
+        return reach.UpperReach(compact.jacobian[rows], 0 * direction, 0 * direction + 1e30)
+
+    monkeypatch.setattr(sweep, "upper", far)
+    example = case(seed)
+    network, region, swept = opened(example)
+    compact, ratio = swept.compact, torch.finfo(example.x.dtype).eps / 2 / UNIT
+    a = example.x[0].double()
+    tangent, columns = torch.eye(len(a)).double(), torch.zeros(len(a), 0).double()
+    size, moved, reached, carried = 5 * a.abs(), region.largest, region.largest, 0 * a
+    masks = []
+    for number, (stage, low) in enumerate(zip(network.stages[:-1], network.slopes, strict=True)):
+        weight = stage.linear(torch.eye(stage.sizes[0]).double()).T
+        offset = stage.value(torch.zeros(1, stage.sizes[0]).double())[0]
+        absolute, z, margin = weight.abs(), weight @ a + offset, stage.margin
+        fresh = margin * (absolute @ size + offset.abs())
+        fresh = fresh + margin * ratio * (absolute @ (size + moved) + offset.abs())
+        fresh = fresh + margin / UNIT * 2.0**-126 + margin * absolute @ reached
+        noise = (fresh * (1 + slack) + absolute @ carried) * (1 + slack)
+        tangent, columns = weight @ tangent, weight @ columns
+        s = torch.where(z > 0, -1.0, 1.0).double()
+        before = compact.most[compact.layer < number]
+        others = (s.unsqueeze(1) * columns).clamp_min(0) @ before
+        value = s * z + region.support(s.unsqueeze(1) * tangent) + others
+        value = value + slack * (z.abs() + others) + noise * (1 + slack)
+        own, places = compact.layer == number, (value >= 0).nonzero().flatten()
+        assert torch.equal(swept.places[own], places)
+        for name, each in {"z": z, "s": s, "noise": noise, "most": value}.items():
+            same(getattr(compact, name)[own], each[places], 1e-7)
+        same(compact.jacobian[own], tangent[places])
+        same(compact.matrix[own][:, compact.layer < number], columns[places])
+        assert not compact.matrix[own][:, compact.layer >= number].any()
+        reached = (region.size(tangent) + columns.abs() @ before) * (1 + slack)
+        reached[places] += compact.most[own]
+        mask = torch.where(z > 0, torch.ones(()).double(), low)
+        a, moved = z * mask, (reached + noise) * (1 + slack)
+        size, carried = a.abs(), noise * mask
+        switched = torch.zeros(len(z), len(places), dtype=torch.float64)
+        switched[places, torch.arange(len(places))] = 1 - low
+        tangent = mask.unsqueeze(1) * tangent
+        columns = torch.cat([mask.unsqueeze(1) * columns, switched], 1)
+        masks.append(mask)
+    adjoints_written_out(network, swept, masks, slack)
+
+
+def adjoints_written_out(
+    network: Rectified, swept: sweep.Swept, masks: list[torch.Tensor], slack: float
+) -> None:
+    compact = swept.compact
+    weights = [stage.linear(torch.eye(stage.sizes[0]).double()).T for stage in network.stages]
+    margin = 4 * sum(stage.margin for stage in network.stages)
+    v = torch.zeros(len(weights[-1])).double()
+    v[0] = 1.0
+    size = v
+    for number in range(len(masks), 0, -1):
+        own, low = compact.layer == number - 1, network.slopes[number - 1]
+        places = swept.places[own]
+        u, size = weights[number].T @ v, weights[number].abs().T @ size
+        same(compact.u[own], (1 - low) * u[places])
+        same(compact.adjoint_noise[own], margin * size[places] * (1 + slack))
+        v, size = masks[number - 1] * u, masks[number - 1] * (size + u.abs())
+        size[places] += torch.maximum(compact.u_high[own], -compact.u_low[own])
+    same(swept.gradient, weights[0].T @ v)
+    length = (weights[0].abs().T @ size).norm().item()
+    assert swept.compact.gradient_noise == pytest.approx(margin * length * (1 + slack))
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_a_region_ends_where_exact_numbers_say(seed) -> None:
+    """Limits in rational numbers, widened by roundings; closed where a value is at the end."""
+    generator = torch.Generator().manual_seed(seed)
+    dtype = torch.float32 if seed % 2 else torch.float64
+    x = torch.rand(1, 4, generator=generator, dtype=dtype)
+    x[0, 0], x[0, 1] = 0.1, 0.9
+    radius, unit = (1e-3, 0.4, 3.0)[seed % 3], torch.finfo(dtype).eps
+    limited = ab.LpBall(radius, (2.0, math.inf)[seed % 2], low=x[0, 0].item(), high=x[0, 1].item())
+    x = x.clamp(limited.low, limited.high)
+    (region,) = regions(limited, x)
+    assert Fraction(region.epsilon) >= Fraction(radius) * (1 + 15 * Fraction(unit))
+    for i, value in enumerate(map(Fraction, x[0].tolist())):
+        rounding = 3 * Fraction(unit) * (value + Fraction(radius))
+        for end, said in ((limited.low, -region.low[i]), (limited.high, region.high[i])):
+            room = min(abs(Fraction(end) - value), Fraction(radius))
+            if room == 0:
+                assert said == 0
+            else:
+                assert (
+                    room + rounding
+                    <= Fraction(said.item())
+                    <= room * (1 + 99 * Fraction(unit)) + 9 * rounding
+                )
+
+
+def test_chords_are_above_what_they_stand_for() -> None:
+    """At many points, in rational numbers, with ends at zero among them."""
+    ends = [(-1.0, 0.7), (-0.3, 2.0), (0.0, 1.0), (0.0, 0.0), (-1.0, 0.0), (0.4, 0.9), (-1e-9, 1e9)]
+    low, high = torch.tensor(ends, dtype=torch.float64).T
+    found = reach.extended(reach.Chords.none(len(ends)), torch.arange(len(ends)), low, high)
+    for i, (least, most) in enumerate(ends):
+        slope, start = Fraction(found.slope[i].item()), Fraction(found.low[i].item())
+        assert slope <= 1
+        assert found.most[i] == most
+        assert start == min(Fraction(least), 0)
+        for step in range(21):
+            p = Fraction(least) + (Fraction(most) - Fraction(least)) * step / 20
+            above = slope * (p - start)
+            assert max(p, Fraction(0)) <= above <= max(most, 0) * (1 + Fraction(1, 10**8))
+
+
+def test_items_of_a_path_are_worth_bounding_together(monkeypatch) -> None:
+    """One perturbation for all switches: less than one for each, of one point and of several."""
+    monkeypatch.setattr(deviation, "BRANCHED", 0)
+    for steps in (1, 3):
+        gains = []
+        for seed in range(12):
+            example = case(seed, 2.0)
+            kind = ab.IntegratedGradients(example.net, steps=steps, multiply_by_inputs=False)
+            found = deviated(example, kind, 6)
+            assert found.value <= found.root * (1 + 1e-6)
+            gains.append(found.value / max(found.root, 1e-30) if found.root else 1.0)
+        assert min(gains) < 0.9
 
 
 def test_an_update_counts_what_it_adds_up(monkeypatch) -> None:
