@@ -610,6 +610,8 @@ _COVERED = "A margin more: a later one on the same path covers it, too."
 _TIE = "Of two rounded numbers that are equal: both answers hold."
 _WIDER = "Wider by a millionth or less, or one of two values that both hold."
 
+_RISING = "Activations rise: their slopes, products of numbers that are not negative, have no sign."
+
 _ROUNDED = "float(factor.abs().max() * (size * wrong).sum()) * (1 + SLACK) + TINY"
 
 #: Why a survivor computes nothing wrong: (end of the module, function, before, after), "" for any.
@@ -729,6 +731,21 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("calibrated.procedure", "by_group", "1", "2"): "Where there is None, there is nothing else.",
     ("bounding.validation", "", "0.0001", "0.0002"): "What counts as rounding at the ball's rim.",
     ("basics.whole_files", "sha256_of", "2 ** 20", "2 * 20"): "Bytes that are read at once.",
+    ("relu.reach", "reach", "low > 0", "low >= 0"): _TIE,
+    ("certified.expansion", "", "slope.abs()", "slope"): _RISING,
+    ("certified.remainder", "", "slope.abs()", "slope"): _RISING,
+    ("certified.taylor", "", "layer.slope.abs()", "layer.slope"): _RISING,
+    ("certified.deviation", "first_and_second_order", "1000000.0", ""): _SEARCH,
+    ("certified.deviation", "_moving_factor", "up(epsilon * norms + mean.component)", ""): _COVERED,
+    ("certified.curvature", "curvature", "64", "128"): _WIDER,
+    ("certified.taylor_along", "SmoothDirections.__call__", "up(rest)", "rest"): _COVERED,
+    ("certified.expanding", "", "0", "1"): (
+        "Whether layers of a single neuron count as wide: both enclosures hold."
+    ),
+    ("relu.deviation", "Moving.branched", "", "value < EXACT * tree.attained"): _TIE,
+    ("certified.certify", "unrolled_network", "2", "4"): (
+        "At more points of the ball the network that runs is compared with the unrolled one."
+    ),
 }
 
 
