@@ -287,10 +287,11 @@ def table(every: list[Tried]) -> str:
 
 
 def _commit() -> str:
-    """Of this repository, and whether something was changed since."""
-    asked = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    done = subprocess.run(asked, cwd=STORED.parent, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+    """Of this repository, and whether what is tried or tries was changed since."""
+    git, tried_on = partial(subprocess.run, cwd=STORED.parents[1]), ("src", "benchmarks/*.py")
+    named = git(["git", "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True)
+    changed = git(["git", "diff", "--quiet", "HEAD", "--", *tried_on], check=False).returncode
+    return named.stdout.strip() + ("+changes" if changed else "")
 
 
 def main() -> None:
