@@ -43,13 +43,18 @@ Fault = Callable[[Trial], int]
 Words = Callable[[Trial], list[str]]
 
 
-def killed(trial: Trial, words: Words, times: int, longest: float) -> int:
-    """``kill -9`` for the process itself, resumed and killed again; what it leaves must end."""
-    done = 0
+def killed(trial: Trial, words: Words, times: int, longest: float | None = None) -> int:
+    """``kill -9`` for the process itself, resumed and killed again; what it leaves must end.
+
+    At the most ``longest`` seconds after something was stored: as a rule a fiftieth of what an
+    undisturbed run takes, so that it is killed many times before it is finished.
+    """
+    done, first = 0, trial.seconds / 2 if longest is None else 10 * longest
+    longest = trial.seconds / 50 if longest is None else longest
     for number in range(times):
         process = trial.start(words(trial))
         if number == 0:  # before anything is stored
-            time.sleep(trial.dice.uniform(0, 10 * longest))
+            time.sleep(trial.dice.uniform(0, first))
         else:
             trial.moment(process, longest)
         others = [child for child, _, _ in below(process)]
@@ -197,11 +202,11 @@ def _ray(trial: Trial) -> list[str]:
 ONE, TWO, RAY, TRAINING = "audit, 1 worker", "audit, 2 workers", "audit with Ray", "training"
 #: What happens, to which kind of run, in how many trials, and how.
 FAULTS: list[tuple[str, str, int, Fault]] = [
-    ("kill -9: the process", ONE, 5, lambda t: killed(t, _alone, 6, 0.3)),
+    ("kill -9: the process", ONE, 5, lambda t: killed(t, _alone, 6)),
     ("kill -9: the process", TWO, 4, lambda t: killed(t, Trial.audit, 4, 0.5)),
     ("kill -9: a worker", TWO, 4, lambda t: killed_below(t, "worker", 4, Trial.audit)),
     ("kill -9: the forkserver", TWO, 3, lambda t: killed_below(t, "server", 2, Trial.audit)),
-    ("kill -9: the process", TRAINING, 6, lambda t: killed(t, Trial.train, 6, 0.15)),
+    ("kill -9: the process", TRAINING, 6, lambda t: killed(t, Trial.train, 6)),
     ("SIGTERM", TWO, 2, lambda t: stopped(t, Trial.audit, 10)),
     ("SIGTERM", TRAINING, 3, lambda t: stopped(t, Trial.train, 10)),
     ("full disk", TWO, 2, lambda t: full_disk(t, Trial.audit, "200k", 4)),
@@ -224,10 +229,10 @@ FAULTS: list[tuple[str, str, int, Fault]] = [
 ]
 
 
-def tried(folder: Path, found: Tried, fault: Fault) -> None:
+def tried(folder: Path, found: Tried, fault: Fault, seconds: float) -> None:
     """One trial more, in this process; added to what was found before."""
     own = Path(tempfile.mkdtemp(dir=folder))
-    trial = Trial(own, random.Random(f"{found.fault}, {found.to}, {found.runs}"))
+    trial = Trial(own, random.Random(f"{found.fault}, {found.to}, {found.runs}"), seconds)
     try:
         found.times += fault(trial)
     finally:
@@ -303,13 +308,16 @@ def main() -> None:
     commit = _commit()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        took = {}
         for kind, words in (("audit", _alone), ("training", Trial.train)):
+            begun = time.monotonic()
             if not in_a_copy(partial(undisturbed, folder, kind, words)):
                 sys.exit(f"an undisturbed {kind} failed")
+            took[kind] = time.monotonic() - begun
         for fault, to, runs, how in FAULTS:
             wanted = options.only in f"{fault}, {to}"
             while wanted and (found := one(read(), fault, to).at(commit)).runs < runs:
-                if not in_a_copy(partial(tried, folder, found, how)):
+                if not in_a_copy(partial(tried, folder, found, how, took[found.kind])):
                     keep(replace(found, runs=found.runs + 1, broken=found.broken + 1))
     every = read()
     print(table(every))

@@ -119,10 +119,14 @@ def _jump(dice: random.Random) -> None:
 
 @dataclass
 class Trial:
-    """One run and what happens to it; all its processes are children of this one."""
+    """One run and what happens to it; all its processes are children of this one.
+
+    ``seconds`` are those of an undisturbed run with one worker, on this machine now.
+    """
 
     folder: Path
     dice: random.Random
+    seconds: float = 0.0
 
     def __post_init__(self) -> None:
         self.out, self.codes = self.folder / "out", list[int]()
