@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -27,6 +28,7 @@ from attribound.bounding.certified.relu import (
     reach,
     sweep,
 )
+from attribound.bounding.certified.relu import bound as certified_bound
 from attribound.bounding.certified.relu import compact as compact_form
 from attribound.bounding.certified.relu.compact import SWITCHED, Compact
 from attribound.bounding.certified.relu.noise import through
@@ -540,6 +542,119 @@ def test_chords_are_above_what_they_stand_for() -> None:
             p = Fraction(least) + (Fraction(most) - Fraction(least)) * step / 20
             above = slope * (p - start)
             assert max(p, Fraction(0)) <= above <= max(most, 0) * (1 + Fraction(1, 10**8))
+
+
+def known(**given) -> deviation.Flips:
+    """What is proved of an example, if nothing is."""
+    nothing = {"value": 0.0, "root": 0.0, "attained": 0.0, "neurons": 0, "nodes": 1}
+    return deviation.Flips(**{**nothing, "exact": False, "stopped": False, **given})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", [ab.Saliency, ab.InputXGradient, ab.IntegratedGradients])
+def test_a_bound_counts_the_rounding_of_both_maps_that_are_compared(
+    dtype, kind, monkeypatch
+) -> None:
+    """In rational numbers: 32 units of the map at x and of what it moves, and what x shows."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    attribution, x = kind(net.to(dtype).eval()), torch.tensor([[0.3, 2.0, 0.6], [1.0, 0.2, 3.0]])
+    x, labels = x.to(dtype), torch.zeros(2, dtype=torch.long)
+    proved = [known(value=0.25, root=0.75), known(value=1e-3, root=math.nan)]
+    monkeypatch.setattr(certified_bound, "flips", lambda *_: next(given))
+    right = certified_bound.mean_gradient
+    for off in (0.0, 0.5):
+        monkeypatch.setattr(
+            certified_bound, "mean_gradient", lambda *asked, off=off: right(*asked) + off
+        )
+        given = iter(proved)
+        made = ab.bound(attribution, x, ab.L2Ball(0.1), labels, claim="certified")
+        unit = 32 * Fraction(torch.finfo(dtype).eps)
+        for row, (each, path) in enumerate(zip(proved, paths(attribution, x), strict=True)):
+            length = attribution(x, labels)[row].double().norm().item()
+            wrong = (path.displacement * off).norm().item() if off else 0.0
+            for value, said in ((each.value, made.euclidean), (each.root, made.values["root"])):
+                if math.isnan(value):
+                    assert said[row] == math.inf
+                    continue
+                least = Fraction(value) * (1 + unit) + unit * Fraction(length) + 4 * Fraction(wrong)
+                least *= 1 - Fraction(torch.finfo(dtype).eps)  # of the length itself
+                assert least <= Fraction(said[row].item())
+                assert (
+                    Fraction(said[row].item()) <= least * (1 + unit) + unit * Fraction(length) / 8
+                )
+            mean = sum(w * cases_gradient(net, point.to(dtype)) for _, w, point in path.points())
+            steep = (mean + off).abs().max().item() if path.multiplied else 0.0
+            assert made.xi.upper[row].item() == pytest.approx(steep, rel=1e-5)
+
+
+def cases_gradient(net: torch.nn.Module, point: torch.Tensor) -> torch.Tensor:
+    point = point.detach().requires_grad_()
+    return torch.autograd.grad(net(point)[0, 0], point)[0].double()
+
+
+@pytest.mark.parametrize("multiplied", [False, True])
+@pytest.mark.parametrize(
+    "said",  # value, attained, items, exact, stopped
+    [
+        (1.0, 1.0, 3, True, False),
+        (1.0, 0.995, 3, False, False),
+        (1.0, 0.5, 3, False, True),
+        (1.0, 0.5, 0, None, False),
+        (0.0, 0.0, 0, True, False),
+    ],
+)
+def test_what_is_said_of_a_tree(multiplied, said, monkeypatch) -> None:
+    """Exact: attained, or constant; stopped: more could be gained. All of it rounded outwards."""
+    slack, (value, attained, items, exact, stopped) = 1e-9, said
+    monkeypatch.setattr(deviation, "SLACK", slack)
+    free = torch.arange(4) < 2
+    first = SimpleNamespace(
+        items=SimpleNamespace(neurons=list(range(items))), compact=SimpleNamespace(free=free)
+    )
+    tree = SimpleNamespace(value=value, attained=attained, leaves=[(-value, 0, first)], nodes=7)
+    moving = SimpleNamespace(
+        path=SimpleNamespace(multiplied=multiplied), grown=lambda _: (tree, first, 2.0)
+    )
+    found = deviation.Moving.branched(moving, None)
+    assert found.value == value * (1 + slack)
+    assert found.root == 2.0 * (1 + slack)
+    assert (found.attained, found.neurons, found.nodes) == (attained, 2, 7)
+    if exact is None:  # without items a gradient is constant, but a factor moves
+        exact = not multiplied
+    assert (found.exact, found.stopped) == (exact, stopped)
+
+
+def test_what_is_said_to_be_attained_is_attained() -> None:
+    """By the maps of the network in float64, of every kind of path."""
+    generator = torch.Generator().manual_seed(1)
+    for seed in (0, 1, 2, 3, 5, 8):
+        example = case(seed)
+        example = Case(example.net.double(), example.x.double(), example.ball)
+        network, region, _ = opened(example)
+        size = example.x.shape[1]
+        for kind in (
+            ab.Saliency(example.net),
+            ab.InputXGradient(example.net),
+            ab.IntegratedGradients(example.net, steps=3, baseline=0.3),
+            ab.IntegratedGradients(example.net, steps=2, multiply_by_inputs=False),
+        ):
+            (path,) = paths(kind, example.x)
+            effort = deviation.Effort(Limits(1, 600.0), 2**30, UNIT)
+            moving = deviation.Moving(network, path, 0, region, effort)
+            deltas = torch.randn(7, size, generator=generator).double() * example.ball.epsilon
+            maps = kind(example.x + deltas, LABEL.expand(7)) - kind(example.x, LABEL)
+            most = maps.norm(dim=1).max().item()
+            assert moving._attain(deltas) == pytest.approx(most, rel=1e-9, abs=1e-12)
+            assert moving._attain(deltas[:0]) == 0
+            for number, node_at in enumerate(path.nodes):
+                own = moving.own(number)
+                asked = Fraction(node_at) * Fraction(region.epsilon)
+                assert asked < Fraction(own.epsilon) < asked * (1 + 2 * Fraction(SLACK))
+                points = path.base + node_at * (path.x + region.furthest(deltas) - path.base)
+                there = points - path.base - node_at * (path.x - path.base)
+                assert (there >= own.low - 1e-12).all()
+                assert (there <= own.high + 1e-12).all()
 
 
 def test_items_of_a_path_are_worth_bounding_together(monkeypatch) -> None:
