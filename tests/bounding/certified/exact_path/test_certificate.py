@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
@@ -16,8 +17,9 @@ import attribound as ab
 import laws
 from attribound.attributions.exact.piecewise import piecewise
 from attribound.balls import enclosure
-from attribound.basics.rounding import UNIT
+from attribound.basics.rounding import SLACK, UNIT
 from attribound.bounding.certified import quadratic
+from attribound.bounding.certified.exact_path import bound as exact_bound
 from attribound.bounding.certified.exact_path import (
     certificate,
     certify_exact,
@@ -696,6 +698,65 @@ def test_without_offsets_it_is_that_of_input_times_gradient(multiply) -> None:
         assert without_offsets(ab.IntegratedGradients(other, quadrature="exact"), x) is None
     elsewhere = ab.IntegratedGradients(net, baseline=0.1, quadrature="exact")
     assert without_offsets(elsewhere, x) is None
+
+
+@pytest.mark.parametrize("p", [2.0, math.inf])
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-3, 5.0])
+def test_every_input_that_is_computed_is_in_the_wider_ball(p, epsilon) -> None:
+    """x + delta in float32 is elsewhere than delta says; what is frozen stays, in any units."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.tensor([0.7, -300.0, 1e-6, 4.0])
+    unit = torch.finfo(x.dtype).eps / 2
+    scale = torch.tensor([0.3, 20.0, 1e-3, 0.0]).double()
+    ball = PathBall(epsilon, p, scale)
+    wide = ball.evaluated(x.double(), unit)
+    drawn = torch.randn(3000, 4, generator=generator, dtype=torch.float64)
+    drawn[:, 3] = 0.0
+    length = torch.linalg.vector_norm(drawn, ord=p, dim=1, keepdim=True)
+    delta = (epsilon * scale * drawn / length).float()
+    moved = (x + delta).double() - x.double()
+    out = torch.linalg.vector_norm(moved[:, :3] / scale[:3], ord=p, dim=1)
+    assert (out <= wide.epsilon).all()
+    assert (moved[:, 3] == 0).all()
+    if epsilon == 1e-8:  # and not in the ball that was asked for
+        assert (out > epsilon).any()
+    rounded = [
+        unit * (abs(v) / s + epsilon) for v, s in zip(x.tolist()[:3], scale.tolist(), strict=False)
+    ]
+    room = max(rounded) if p == math.inf else math.hypot(*rounded)
+    exact = epsilon * (1 + 32 * unit) + room
+    assert 0.9 * SLACK <= wide.epsilon / exact - 1 <= 1.1 * SLACK
+    assert (wide.p, wide.scale.tolist()) == (p, scale.tolist())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_rounding_of_both_maps_is_counted_in_rational_numbers(dtype, monkeypatch) -> None:
+    """32 units of the bound and two of the map; each example with its own path and ball."""
+    net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)).to(dtype).eval()
+    x = torch.tensor([[0.7, 0.6], [3.0, -1.0]], dtype=dtype)
+    ig = ab.IntegratedGradients(net, quadrature="exact", baseline=0.25)
+    values, lengths, asked = (1e-3, 0.5), (2.0, 0.1), []
+
+    def certified(_network, path, ball):
+        asked.append((path, ball))
+        number = len(asked) - 1
+        return SimpleNamespace(
+            value=values[number], map=torch.tensor([lengths[number], 0.0]).double()
+        )
+
+    monkeypatch.setattr(exact_bound, "certify_path", certified)
+    proved = certify_exact(ig, x, ab.L2Ball(0.1), torch.tensor([1, 0]), 2**32).value
+    assert proved.dtype == dtype
+    eps = Fraction(torch.finfo(dtype).eps)
+    for row, (path, ball) in enumerate(asked):
+        exact = Fraction(values[row]) * (1 + 32 * eps) + 2 * eps * Fraction(lengths[row])
+        least = exact * (1 - Fraction(1, 2**50))
+        assert least <= Fraction(proved[row].item()) <= exact * (1 + eps * Fraction(1.1))
+        assert path.x.tolist() == [x[row].double().tolist()]
+        assert path.base.tolist() == [[0.25, 0.25]]
+        assert (path.target, path.multiplied) == (1 - row, True)
+        plain = PathBall(0.1, 2.0, torch.ones(2).double())
+        assert ball.epsilon == plain.evaluated(x[row].double(), float(eps) / 2).epsilon
 
 
 @pytest.mark.parametrize("left_out", [False, True])
