@@ -612,6 +612,11 @@ _WIDER = "Wider by a millionth or less, or one of two values that both hold."
 
 _RISING = "Activations rise: their slopes, products of numbers that are not negative, have no sign."
 
+_SIGN = "Of a sign: dividing by it is multiplying by it."
+_GUARD = "A guard against 0 / 0: no number that matters is as small."
+_SAME = "At zero both cases say the same."
+_SHORT = "A way that is saved: it would lead to the same."
+
 _ROUNDED = "float(factor.abs().max() * (size * wrong).sum()) * (1 + SLACK) + TINY"
 
 #: Why a survivor computes nothing wrong: (end of the module, function, before, after), "" for any.
@@ -732,6 +737,26 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("bounding.validation", "", "0.0001", "0.0002"): "What counts as rounding at the ball's rim.",
     ("basics.whole_files", "sha256_of", "2 ** 20", "2 * 20"): "Bytes that are read at once.",
     ("relu.reach", "reach", "low > 0", "low >= 0"): _TIE,
+    ("relu.adjoint", "largest", "coefficients[:, columns] * compact.s[columns]", ""): _SIGN,
+    ("relu.reach", "_substituted", "taken * compact.s[columns]", ""): _SIGN,
+    ("relu.sweep", "_reach_of_all", "columns * s", ""): _SIGN,
+    ("relu.sweep", "_reach_of_all", "tangent.T * s.unsqueeze(1)", ""): _SIGN,
+    ("relu.compact", "Compact.switched", "self.matrix[:, neuron] * s", ""): _SIGN,
+    ("relu.deviation", "Moving._climbed", "", ""): _SEARCH,
+    ("relu.deviation", "_starts", "", ""): _SEARCH,
+    ("relu.tree", "Tree._try", "", ""): _SEARCH,
+    ("relu.reach", "", "1e-300", "2e-300"): _GUARD,
+    ("relu.adjoint", "", "1e-300", "2e-300"): _GUARD,
+    ("relu.adjoint", "largest", "high > 0", "high >= 0"): _SAME,
+    ("relu.adjoint", "largest", "low < 0", "low <= 0"): _SAME,
+    ("relu.reach", "extended", "low >= 0", "low > 0"): _SAME,
+    ("relu.reach", "_substituted", "", "taken >= 0"): _SHORT,
+    ("relu.reach", "upper", "", "reach_of >= 0"): _SHORT,
+    ("relu.reach", "upper", "", "by_chords.value <= by_box.value"): _TIE,
+    ("relu.cut", "_dual", "", "len(rows) >= rows.shape[1]"): (
+        "Of a square matrix and its transpose both products have the same eigenvalues."
+    ),
+    ("relu.deviation", "flips", "max(margins) > 0.01", "max(margins) >= 0.01"): _TIE,
     ("certified.expansion", "", "slope.abs()", "slope"): _RISING,
     ("certified.remainder", "", "slope.abs()", "slope"): _RISING,
     ("certified.taylor", "", "layer.slope.abs()", "layer.slope"): _RISING,

@@ -30,6 +30,8 @@ from attribound.bounding.certified.relu import (
 )
 from attribound.bounding.certified.relu import bound as certified_bound
 from attribound.bounding.certified.relu import compact as compact_form
+from attribound.bounding.certified.relu import region as region_module
+from attribound.bounding.certified.relu import tree as tree_module
 from attribound.bounding.certified.relu.compact import SWITCHED, Compact
 from attribound.bounding.certified.relu.noise import through
 from attribound.bounding.certified.relu.region import Region, regions
@@ -655,6 +657,121 @@ def test_what_is_said_to_be_attained_is_attained() -> None:
                 there = points - path.base - node_at * (path.x - path.base)
                 assert (there >= own.low - 1e-12).all()
                 assert (there <= own.high + 1e-12).all()
+
+
+def grown(seed: int) -> deviation.Tree:
+    """A tree with its first node, of a network that has something to branch on."""
+    network, region, swept = opened(case(seed, 2.0))
+    (path,) = paths(ab.Saliency(case(seed, 2.0).net), case(seed, 2.0).x)
+    effort = deviation.Effort(Limits(1, 600.0), 2**30, UNIT)
+    moving = deviation.Moving(network, path, 0, region, effort)
+    tree = deviation.Tree(
+        region, lambda part: moving._bound(swept, [(1.0, part)]), lambda deltas: 0.0
+    )
+    tree.add(swept.compact, math.inf)
+    return tree
+
+
+def some_trees() -> list[int]:
+    found = [seed for seed in range(60) if len((tree := grown(seed)).leaves) and tree.value > 0]
+    return [seed for seed in found if len(grown(seed).leaves[0][2].items.neurons) > 3][:4]
+
+
+def test_a_tree_grows_until_a_limit_and_no_further() -> None:
+    """Nodes, seconds, a value that is small enough, what is attained: whichever comes first."""
+    seeds = some_trees()
+    assert len(seeds) == 4
+    for seed in seeds:
+        values = []
+        for nodes in (1, 2, 4, 9):
+            tree = grown(seed)
+            tree.grow(Limits(nodes, 600.0))
+            values.append(tree.value)
+            left = bool(tree.leaves) and len(tree.leaves[0][2].items.neurons) > 0
+            assert tree.nodes <= max(nodes, 1) + 1
+            assert tree.nodes >= nodes or not left
+        assert values == sorted(values, reverse=True)
+        assert values[-1] < values[0]
+        for goal, attained in ((values[1], 0.0), (0.0, values[1] / tree_module.CLOSE)):
+            tree = grown(seed)
+            tree.attained = attained
+            tree.grow(Limits(9, 600.0, goal * (1 + 1e-12)))
+            assert tree.value <= values[1] * (1 + 1e-9)
+            assert tree.nodes <= 3
+        hurried = grown(seed)
+        hurried.grow(Limits(9, 0.0))
+        assert hurried.nodes == 1
+        first, before = hurried.leaves[0], hurried.value
+        hurried.tighten(2 * before)
+        assert hurried.value == before
+        hurried.tighten(before / 2)
+        assert hurried.value == before / 2
+        norms = first[2].items.vectors.norm(dim=1).tolist()
+        heaviest = first[2].items.neurons[norms.index(max(norms))]
+        assert tree_module._heaviest(first[2]) == heaviest
+
+
+def test_ends_in_a_tree_are_those_of_its_worst_leaf() -> None:
+    for seed in some_trees():
+        tree = grown(seed)
+        tree.grow(Limits(9, 600.0))
+        size = tree.region.low.shape[0]
+        along = torch.cat([torch.eye(size), torch.ones(1, size)]).double()
+        low, high = tree.ends(along)
+        each = [node.ends_along(leaf.compact, along) for _, _, leaf in tree.leaves]
+        for row in range(len(along)):
+            assert low[row] == min(ends[0][row] for ends in each)
+            assert high[row] == max(ends[1][row] for ends in each)
+
+
+def test_rows_in_parts_are_those_at_once(monkeypatch) -> None:
+    for region, compact, _ in deep():
+        rows = compact.matrix[:, :1] * compact.jacobian
+        whole = region.support(rows), region.size(rows)
+        for most in (1, 2, len(rows) - 1, len(rows)):
+            monkeypatch.setattr(region_module, "_ROWS", most)
+            assert torch.equal(region.support(rows), whole[0])
+            assert torch.equal(region.size(rows), whole[1])
+
+
+def test_sizes_of_mean_gradients_are_rounded_outwards(monkeypatch) -> None:
+    """The most of every component: that at x, and how far it moves."""
+    slack = 1e-3
+    monkeypatch.setattr(directions, "SLACK", slack)
+    for seed in (1, 9):
+        example = case(seed)
+        network, region, _ = opened(example)
+        effort = deviation.Effort(Limits(3, 600.0), 2**30, UNIT)
+        for kind in (
+            ab.InputXGradient(example.net),
+            ab.IntegratedGradients(example.net, steps=3, baseline=0.3),
+        ):
+            (path,) = paths(kind, example.x)
+            made = directions.Directions(deviation.Moving(network, path, 0, region, effort))
+            low, high = made._gradient(torch.eye(example.x.shape[1]).double())
+            mean = sum(w * network.gradients(point, 0)[0] for _, w, point in path.points())
+            same(made._sizes, mean.abs() * (1 + slack) + torch.maximum(high, -low), 1e-9)
+
+
+def test_the_unit_of_a_network_is_that_of_its_coarsest_numbers(monkeypatch) -> None:
+    """On graphics cards that of TF32 where products are made in it."""
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
+    saliency, x = ab.Saliency(net.double()), torch.rand(1, 2)
+    unit = certified_bound.evaluation_unit
+    assert unit(saliency, x.double()) == 2.0**-53
+    assert unit(saliency, x) == 2.0**-24
+    net[2].float()
+    assert unit(saliency, x.double()) == 2.0**-24
+    net.double()
+    card = SimpleNamespace(
+        is_floating_point=lambda: True, dtype=torch.float64, device=torch.device("cuda")
+    )
+    for by_matrix, by_cudnn in itertools.product([False, True], repeat=2):
+        matrix, cudnn = (SimpleNamespace(allow_tf32=fast) for fast in (by_matrix, by_cudnn))
+        monkeypatch.setattr(torch.backends, "cuda", SimpleNamespace(matmul=matrix))
+        monkeypatch.setattr(torch.backends, "cudnn", cudnn)
+        assert unit(saliency, card) == (2.0**-11 if by_matrix or by_cudnn else 2.0**-53)
+        assert unit(saliency, x.double()) == 2.0**-53
 
 
 def test_items_of_a_path_are_worth_bounding_together(monkeypatch) -> None:
