@@ -612,6 +612,7 @@ _WIDER = "Wider by a millionth or less, or one of two values that both hold."
 
 _RISING = "Activations rise: their slopes, products of numbers that are not negative, have no sign."
 
+_POSITIVE = "Nodes and weights of the rules of integration are not negative."
 _SIGN = "Of a sign: dividing by it is multiplying by it."
 _GUARD = "A guard against 0 / 0: no number that matters is as small."
 _SAME = "At zero both cases say the same."
@@ -742,6 +743,10 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("relu.sweep", "_reach_of_all", "columns * s", ""): _SIGN,
     ("relu.sweep", "_reach_of_all", "tangent.T * s.unsqueeze(1)", ""): _SIGN,
     ("relu.compact", "Compact.switched", "self.matrix[:, neuron] * s", ""): _SIGN,
+    ("certified.deviation", "", "abs(weight)", "weight"): _POSITIVE,
+    ("relu.deviation", "", "abs(weight)", "weight"): _POSITIVE,
+    ("certified.taylor_along", "", "abs(at.weight)", "at.weight"): _POSITIVE,
+    ("certified.taylor_along", "", "abs(share)", "share"): _POSITIVE,
     ("relu.deviation", "Moving._climbed", "", ""): _SEARCH,
     ("relu.deviation", "_starts", "", ""): _SEARCH,
     ("relu.tree", "Tree._try", "", ""): _SEARCH,

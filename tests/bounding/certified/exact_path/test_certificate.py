@@ -807,11 +807,14 @@ def test_refuses_what_it_cannot_hold_and_what_is_not_convex() -> None:
         pieces.check_memory(network, needed - 1)
     with pytest.raises(ab.MemoryLimitError, match="GiB for 5 features and 22 neurons"):
         ab.bound(ig, x, ab.L2Ball(0.1), method=ab.Certified(memory_limit=1000))
-    steep = ab.IntegratedGradients(
-        reference.mlp((6,), hinge=lambda: nn.LeakyReLU(2.0)), quadrature="exact"
-    )
-    with pytest.raises(ab.ModelError, match="a LeakyReLU of slope 2"):
-        certify_exact(steep, x, ab.L2Ball(0.1), target, 2**32)
+    for slope, refused in ((2.0, True), (-1.5, True), (1.0, False), (-1.0, False)):
+        hinged = reference.mlp((6,), hinge=lambda slope=slope: nn.LeakyReLU(slope))
+        of = ab.IntegratedGradients(hinged, quadrature="exact")
+        if refused:
+            with pytest.raises(ab.ModelError, match=f"a LeakyReLU of slope {slope:g}"):
+                certify_exact(of, x, ab.L2Ball(0.1), target, 2**32)
+        else:
+            assert certify_exact(of, x, ab.L2Ball(0.1), target, 2**32).value > 0
 
 
 def test_only_the_exact_integral_itself_is_certified_so() -> None:
