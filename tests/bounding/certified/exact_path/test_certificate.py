@@ -473,6 +473,21 @@ def test_both_norms_hold_at_every_corner_and_nearly_at_one(p) -> None:
 
 
 @pytest.mark.parametrize("p", [2.0, math.inf])
+def test_weights_that_are_none_prove_nothing(p) -> None:
+    """Whatever a search finds, it is a bound above the truth, or none at all."""
+    shift, lengths = shifted(1, p)
+    weights = shift.weights()
+    for place, value in itertools.product((0, 1, -1), (0.0, -1e-9, math.nan)):
+        wrong = weights.clone()
+        wrong[place] = value
+        assert shift.first(wrong) == math.inf
+    for factor in (1e-6, 0.5, 20.0):
+        uneven = weights.clone()
+        uneven[::2] *= factor
+        assert lengths.max().item() <= shift.first(uneven) < math.inf
+
+
+@pytest.mark.parametrize("p", [2.0, math.inf])
 def test_what_rounding_took_from_the_parts_is_given_back(p, monkeypatch) -> None:
     """Parts of the second norm that are off by what is stated of them prove no less."""
     honest, slack = norm._Multipliers.parts, 1e-3

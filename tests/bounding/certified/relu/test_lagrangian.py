@@ -208,6 +208,23 @@ def test_the_dual_is_above_the_lagrangian_of_every_subset(cube, monkeypatch) -> 
             assert (said <= meant + 1.1e-3 * sizes + 1e-9).all()
 
 
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_multipliers_that_are_none_prove_nothing(p) -> None:
+    """Whatever a search finds: a negative one would let items pay that can't; nu need not agree."""
+    for seed in range(6):
+        asked = lagrangian._in_units(*problem(seed, p))
+        a, nu, v = lagrangian._multipliers(asked)
+        assert (a >= 0).all()
+        assert (nu > 0).all()
+        assert lagrangian._proved(asked, a, nu, v) < math.inf
+        for wrong in (-1.0, math.nan):
+            assert lagrangian._proved(asked, a - 2 + wrong, nu, v) == math.inf
+            assert lagrangian._proved(asked, a, nu * wrong, v) == math.inf
+        assert lagrangian._proved(asked, a, 0 * nu, v) == math.inf
+        uneven = nu * torch.tensor([1.0, 3.0]).double()
+        assert lagrangian._proved(asked, a, uneven, v) >= attained(*problem(seed, p)) ** 2
+
+
 def test_margins_of_cuts_count_every_item(monkeypatch) -> None:
     for seed, count in itertools.product(range(3), (0, 5, 14)):
         _, centre, items, *_ = problem(seed, 2.0, count=max(1, count))

@@ -788,10 +788,13 @@ def test_items_of_a_path_are_worth_bounding_together(monkeypatch) -> None:
         assert min(gains) < 0.9
 
 
-def test_an_update_counts_what_it_adds_up(monkeypatch) -> None:
+@pytest.mark.parametrize("slack", [0.0, 1e-3])
+def test_an_update_counts_what_it_adds_up(slack, monkeypatch) -> None:
     """With roundings of a thousandth: of both terms of every sum, and the noise that is carried."""
-    update = 1e-3
+    update, up = 1e-3, 1 + slack
     monkeypatch.setattr(compact_form, "_UPDATE", update)
+    for module in (compact_form, rounding):
+        monkeypatch.setattr(module, "SLACK", slack)
     for region, compact, _ in deep():
         count = len(compact)
         reached = region.size(compact.jacobian)
@@ -804,13 +807,13 @@ def test_an_update_counts_what_it_adds_up(monkeypatch) -> None:
             after = compact.switched(n, region)
             far, back = compact.matrix[:, n].abs(), compact.matrix[n].abs()
             noise = compact.noise + far * compact.noise[n] + update * (each + far * each[n])
-            same(after.noise, noise, 1e-8)
+            same(after.noise, noise * up, 1e-10)
             noise = compact.adjoint_noise + back * compact.adjoint_noise[n]
-            same(after.adjoint_noise, noise + update * (steep + back * steep[n]), 1e-8)
+            same(after.adjoint_noise, (noise + update * (steep + back * steep[n])) * up, 1e-10)
             sums = ((length + far * length[n]) * compact.steepest).sum() + compact.shift.norm()
             sums = sums + length[n] * compact.u[n].abs()
             noisy = compact.gradient_noise + length[n] * compact.adjoint_noise[n] + update * sums
-            assert after.gradient_noise == pytest.approx(noisy.item(), rel=1e-8)
+            assert after.gradient_noise == pytest.approx(noisy.item() * up, rel=1e-10)
 
 
 def test_roundings_of_sums_are_on_the_outside(monkeypatch) -> None:
@@ -893,8 +896,28 @@ def test_what_refutes_one_inequality_with_others_is_a_proof(monkeypatch) -> None
     assert len(seen) == 3
 
 
-def test_noise_through_derivatives_is_that_of_dense_ones() -> None:
+def test_multipliers_that_are_none_prove_nothing(monkeypatch) -> None:
+    """Whatever a search finds: a negative multiplier turns its inequality round."""
+    ones = torch.ones(2, dtype=torch.float64)
+    region = Region(2.0, 1.0, ones, -ones, ones)
+    slope, threshold = torch.eye(2, dtype=torch.float64), torch.tensor([0.5, -5.0]).double()
+    assert not farkas.infeasible(region, slope, threshold)  # (0.5, 0) is there
+    for y in ([1.0, -1.0], [0.0, -1.0], [math.nan, 1.0]):
+        wrong = torch.tensor([y], dtype=torch.float64)
+        assert not farkas.proof(region, slope, threshold, wrong)
+        monkeypatch.setattr(farkas, "_multipliers", lambda *_, wrong=wrong: wrong)
+        assert not farkas.infeasible(region, slope, threshold)
+        fixed = slope[:1], threshold[:1]
+        assert farkas.without(region, fixed, slope[1:], threshold[1:])
+    slope = torch.tensor([[1.0, 0.0], [-1.0, 0.0]]).double()
+    right = torch.ones(1, 2, dtype=torch.float64)
+    assert farkas.proof(region, slope, torch.tensor([0.1, 0.1]).double(), right)
+
+
+def test_noise_through_derivatives_is_that_of_dense_ones(monkeypatch) -> None:
     """What is disturbed below times the size of the derivative by it; no more than crudely."""
+    slack = 1e-3
+    monkeypatch.setattr(rounding, "SLACK", slack)
     generator = torch.Generator().manual_seed(0)
     for seed in (0, 3, 7, 8, 10, 11):
         example = case(seed)
@@ -915,9 +938,9 @@ def test_noise_through_derivatives_is_that_of_dense_ones() -> None:
             total += matrix.abs() @ fresh[layer - 1][0]
         crude = 3 * total.unsqueeze(0)
         found = through(network, slopes, fresh, rows, crude)
-        same(found, total[rows], 1e-8)
+        same(found, total[rows] * (1 + slack), 1e-8)
         margin = sum(stage.margin for stage in network.stages[:-1])
-        huge = through(network, slopes, fresh, rows, 1e14 * crude) - total[rows]
+        huge = through(network, slopes, fresh, rows, 1e14 * crude) - total[rows] * (1 + slack)
         assert (huge >= margin * 1e14 * crude[0, rows]).all()
         assert (huge <= 3 * margin * 1e14 * crude[0, rows] + 1e-6).all()
         same(through(network, slopes, fresh, rows, crude / 9), crude[0, rows] / 9)
