@@ -278,7 +278,7 @@ def warm_up() -> None:
     """Import what commands need, so that copies of this process have it; start no thread."""
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *sys.path[1:]])
     # Ray's workers are nice to everyone else: beside other work on this machine they get nothing.
-    os.environ["RAY_worker_niceness"] = "0"
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - so it is called
     torch.set_num_threads(1)
     for name in ("auditing.audit", "auditing.measure", "training", "cli.app", "report"):
         importlib.import_module(f"attribound.{name}")
