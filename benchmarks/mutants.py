@@ -20,6 +20,7 @@ import importlib
 import json
 import os
 import pickle
+import random
 import re
 import resource
 import signal
@@ -227,6 +228,16 @@ class _Said:
         settings.register_profile("mutants", own, report_multiple_bugs=False)
         settings.load_profile("mutants")
 
+    def pytest_runtest_setup(self) -> None:
+        # Every test from the same numbers, whatever ran before it: else one that draws its own may
+        # fail for those, and that would count as if it had seen the mutant.
+        import numpy as np  # noqa: PLC0415
+        import torch  # noqa: PLC0415
+
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002 - the one that tests may have used
+        torch.manual_seed(0)
+
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and not self.failed:
             self.failed = True
@@ -351,6 +362,7 @@ class _Room(_Said):
             cover.switch_context(file if setup or shared else str(i))
 
     def pytest_runtest_setup(self) -> None:
+        super().pytest_runtest_setup()
         self._phase(setup=True)  # fixtures may be shared by the tests of a file
 
     def pytest_runtest_call(self) -> None:

@@ -782,10 +782,11 @@ def test_inputs_and_maps_in_float32_count(left_out, monkeypatch) -> None:
         net[0].weight.copy_(torch.tensor([[3.0, 4.0]]))
         net[0].bias.fill_(-1.0)
         net[2].weight.copy_(torch.tensor([[2.0], [0.0]]))
-    ig, ball = ab.IntegratedGradients(net, label=0, quadrature="exact"), ab.L2Ball(1e-7)
-    x = torch.tensor([[0.7, 0.6]])
+    ig, ball = ab.IntegratedGradients(net, quadrature="exact"), ab.L2Ball(1e-7)
+    x, label = torch.tensor([[0.7, 0.6]]), torch.tensor([0])
     many = x.expand(500, -1)
-    moved = ig(many + ball.project(ball.sample_sphere(many, 0), many)) - ig(x)
+    points = many + ball.project(ball.sample_sphere(many, 0), many)
+    moved = ig(points, label.expand(500)) - ig(x, label)
     if left_out:
         monkeypatch.setattr(torch, "finfo", lambda dtype: SimpleNamespace(eps=0.0))
     proved = certify_exact(ig, x, ball, torch.tensor([0]), 2**32).value
