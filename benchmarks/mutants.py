@@ -763,6 +763,17 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("relu.deviation", "_starts", "", ""): _SEARCH,
     ("relu.tree", "Tree._try", "", ""): _SEARCH,
     ("relu.reach", "", "1e-300", "2e-300"): _GUARD,
+    ("relu.region", "", "1e-300", "2e-300"): _GUARD,
+    ("relu.sweep", "_empty", "0", "1"): "The shape of what is empty, of which nothing is taken.",
+    ("certified.expansion", "_assemble", "2", "4"): _WIDER,
+    ("relu.reach", "upper", "reach_of > 0", "reach_of <= 0"): (
+        "A row always has zeros, for its own layer: a way that is saved is then not saved."
+    ),
+    ("relu.lagrangian", "_proved", "nu > 0", "nu >= 0"): (
+        "Divided by zero nothing is finite, and nothing is proved either way."
+    ),
+    ("relu.sweep", "_layer", "above.value >= 0", "above.value > 0"): _TIE,
+    ("relu.sweep", "_layer", "value >= 0", "value > 0"): _TIE,
     ("relu.adjoint", "", "1e-300", "2e-300"): _GUARD,
     ("relu.adjoint", "largest", "high > 0", "high >= 0"): _SAME,
     ("relu.adjoint", "largest", "low < 0", "low <= 0"): _SAME,

@@ -123,6 +123,10 @@ def test_what_a_region_says_holds_at_every_point_and_nearly_at_one(region) -> No
     assert (points.abs().amax(0) <= region.largest).all()
     # No tighter than true, and not much looser.
     assert (region.support(rows) <= 1.45 * products + 1e-12).all()
+    whole = torch.where(torch.maximum(region.high, -region.low) > 0, 1.0, 0.0) * rows.abs()
+    apart = (points.abs() @ rows.abs().T).amax(0)
+    assert (region.size(rows) <= 1.45 * apart + 1e-12).all()
+    assert (region.size(rows) <= region.size(whole) * (1 + 1e-12)).all()
     assert region.stretched(rows[0].abs()) <= 1.45 * (points * rows[0].abs()).norm(dim=1).max()
     every = torch.cat([region.furthest(rows), region.inside(3 * points[:50])])
     assert ((every >= region.low) & (every <= region.high)).all()
@@ -223,6 +227,14 @@ def test_multipliers_that_are_none_prove_nothing(p) -> None:
         assert lagrangian._proved(asked, a, 0 * nu, v) == math.inf
         uneven = nu * torch.tensor([1.0, 3.0]).double()
         assert lagrangian._proved(asked, a, uneven, v) >= attained(*problem(seed, p)) ** 2
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-3, 1.0, 1e6])
+def test_a_largest_eigenvalue_is_hardly_above_itself(unit) -> None:
+    for values in ([3.0, 1.0, 0.5], [0.25], [0.0, 2.0, 2.0, 2.0]):
+        matrix = unit * torch.diag(torch.tensor(values, dtype=torch.float64))
+        exact = unit * max(values)
+        assert exact <= cut.eigenvalue(matrix) <= exact * (1 + 1e-7)
 
 
 def test_margins_of_cuts_count_every_item(monkeypatch) -> None:

@@ -222,7 +222,8 @@ def test_in_other_units_all_is_the_same(seed, monkeypatch) -> None:
     def agree(one: Compact, two: Compact) -> None:
         for name, each in in_compact.items():
             same(getattr(one, name) * each, getattr(two, name))
-        assert two.gradient_noise == pytest.approx(one.gradient_noise * (out / x).item())
+        noise = one.gradient_noise * (out / x).item()
+        assert two.gradient_noise == pytest.approx(noise, rel=1e-9, abs=2.0**-300)
 
     agree(compact, swept_again.compact)
     same(swept.gradient * out / x, swept_again.gradient)
@@ -500,7 +501,8 @@ def adjoints_written_out(
         size[places] += torch.maximum(compact.u_high[own], -compact.u_low[own])
     same(swept.gradient, weights[0].T @ v)
     length = (weights[0].abs().T @ size).norm().item()
-    assert swept.compact.gradient_noise == pytest.approx(margin * length * (1 + slack))
+    noise = margin * length * (1 + slack)
+    assert swept.compact.gradient_noise == pytest.approx(noise, rel=1e-9, abs=0)
 
 
 @given(SEEDS)
@@ -777,6 +779,12 @@ def test_the_unit_of_a_network_is_that_of_its_coarsest_numbers(monkeypatch) -> N
 def test_items_of_a_path_are_worth_bounding_together(monkeypatch) -> None:
     """One perturbation for all switches: less than one for each, of one point and of several."""
     monkeypatch.setattr(deviation, "BRANCHED", 0)
+    for seed in (0, 2, 6):  # not if a single node may be bounded
+        example = case(seed, 2.0)
+        for steps in (1, 3):
+            kind = ab.IntegratedGradients(example.net, steps=steps, multiply_by_inputs=False)
+            found = deviated(example, kind, 1)
+            assert found.value == pytest.approx(found.root, rel=1e-8)
     for steps in (1, 3):
         gains = []
         for seed in range(12):
@@ -894,6 +902,32 @@ def test_what_refutes_one_inequality_with_others_is_a_proof(monkeypatch) -> None
             assert may or not somewhere
             seen.add((may, somewhere))
     assert len(seen) == 3
+
+
+def test_a_proof_counts_the_size_of_every_term(monkeypatch) -> None:
+    """For any multipliers, thresholds below zero among them, with a margin of a tenth of all."""
+    monkeypatch.setattr(farkas, "MARGIN", 0.1)
+    generator = torch.Generator().manual_seed(5)
+    seen = set()
+    for p in (2.0, math.inf):
+        ones = torch.ones(2, dtype=torch.float64)
+        region = Region(p, 0.7, ones, -0.7 * ones, 0.6 * ones)
+        for _ in range(200):
+            slope = torch.randn(4, 2, generator=generator, dtype=torch.float64)
+            threshold = torch.randn(4, generator=generator, dtype=torch.float64)
+            y = torch.rand(2, 3, generator=generator, dtype=torch.float64)
+            monkeypatch.setattr(farkas, "_multipliers", lambda *_, y=y: y)
+            may = farkas.without(region, (slope[:2], threshold[:2]), slope[2:], threshold[2:])
+            for row, said in enumerate(may.tolist()):
+                rows = torch.tensor([0, 1, 2 + row])
+                a, b = slope[rows], threshold[rows]
+                terms = y[row] @ (b.abs() + region.size(a))
+                gain, most = y[row] @ b, region.support((y[row] @ a)[None])[0]
+                assert said == bool(gain <= most + 0.1 * terms)
+                proved = farkas.proof(region, a, b, y[row : row + 1])
+                assert said != bool(proved)
+                seen.add(said)
+    assert len(seen) == 2
 
 
 def test_multipliers_that_are_none_prove_nothing(monkeypatch) -> None:
