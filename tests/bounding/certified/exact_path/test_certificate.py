@@ -417,7 +417,7 @@ def test_a_certificate_is_put_together_from_its_parts(seed, monkeypatch) -> None
         ends = torch.stack([there.least, there.most]).abs().amax(0)
         length = (away * there.rows).norm(dim=1) + away.abs().max() * there.row_error
         still = certificate._still(pieces_of, away, of.ball)
-        assert still == pytest.approx((ends * length).sum().item(), rel=1e-6)
+        assert still == pytest.approx((ends * length).sum().item(), rel=1e-6, abs=2.0**-300)
     order = 2 if of.ball.p == 2 else 1
     wide = shift.matrix.norm(p=order, dim=1) + torch.stack(half).abs().sum(0)
     wide = wide + of.ball.epsilon * of.ball.scale * rest
