@@ -701,6 +701,9 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("exact_path.pieces", "_Point.hinged", "factor.abs()", "factor"): (
         "Of factors of at most 1 in size 1 is taken."
     ),
+    ("networks.plain", "refuse_another", "runs[finite].abs()", ""): (
+        "Where logits agree the others are as large; where not, it is refused all the more."
+    ),
     ("networks.plain", "refuse_another", "unrolled[finite].abs()", ""): (
         "Where logits agree the others are as large; where not, it is refused all the more."
     ),
@@ -751,6 +754,7 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("basics.whole_files", "sha256_of", "2 ** 20", "2 * 20"): "Bytes that are read at once.",
     ("relu.reach", "reach", "low > 0", "low >= 0"): _TIE,
     ("relu.adjoint", "largest", "coefficients[:, columns] * compact.s[columns]", ""): _SIGN,
+    ("exact_path.flips", "flips", "change * torch.where(layer.on, -1.0, 1.0).double()", ""): _SIGN,
     ("relu.reach", "_substituted", "taken * compact.s[columns]", ""): _SIGN,
     ("relu.sweep", "_reach_of_all", "columns * s", ""): _SIGN,
     ("relu.sweep", "_reach_of_all", "tangent.T * s.unsqueeze(1)", ""): _SIGN,
