@@ -62,7 +62,8 @@ class LpBall(Ball):
             if (end := getattr(self, name)) is not None:
                 object.__setattr__(self, name, check_units(name, end))
         low, high = self._range
-        if not (torch.as_tensor(low) < torch.as_tensor(high)).all():
+        ends = (torch.as_tensor(end, dtype=torch.float64) for end in (low, high))
+        if not torch.lt(*ends).all():
             raise InputError(
                 "range",
                 expected="low below high",
@@ -124,7 +125,7 @@ class LpBall(Ball):
         """
         if self.scale is None:
             return None
-        scale = torch.as_tensor(self.scale).to(x)
+        scale = torch.as_tensor(self.scale, dtype=x.dtype, device=x.device)
         if scale.dim() and scale.shape not in (x.shape, x.shape[1:]):
             raise InputError(
                 "scale",

@@ -191,9 +191,9 @@ def test_masks_that_underflow_count() -> None:
     with torch.no_grad():
         net[0].weight.fill_(1e-30)
         net[2].weight.copy_(torch.tensor([[1e30], [0.0]]))
-    saliency, label = ab.Saliency(net, label=0), torch.tensor([0])
+    saliency, label = ab.Saliency(net), torch.tensor([0])
     x = torch.tensor([[1e-15]])
-    moved = saliency(x - 4e-16) - saliency(x)
+    moved = saliency(x - 4e-16, label) - saliency(x, label)
     assert moved.norm().item() == pytest.approx(1, rel=1e-6)
     assert ab.bound(saliency, x, ab.L2Ball(4e-16), label, claim="certified").euclidean >= 1
 
