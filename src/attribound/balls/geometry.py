@@ -68,8 +68,11 @@ def within(delta: Tensor, radius: float, p: float, scale: Tensor | None) -> Tens
 
 
 def ends(low: float | Tensor, high: float | Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """What features may be at least and at most, as tensors that go with ``x``."""
-    both = (torch.as_tensor(low).to(x), torch.as_tensor(high).to(x))
+    """What features may be at least and at most, in the numbers of ``x``.
+
+    Not by way of float32, which a number of Python becomes by itself: there .9 is another one.
+    """
+    both = tuple(torch.as_tensor(end, dtype=x.dtype, device=x.device) for end in (low, high))
     for name, limit in zip(("low", "high"), both, strict=True):
         sizes = zip(reversed(limit.shape), reversed(x.shape), strict=False)
         if limit.dim() > x.dim() or any(size not in (1, wanted) for size, wanted in sizes):
@@ -79,7 +82,7 @@ def ends(low: float | Tensor, high: float | Tensor, x: Tensor) -> tuple[Tensor, 
                 got=f"shape {tuple(limit.shape)}",
                 remedy="give one limit a feature, for all examples or for each",
             )
-    return both
+    return both[0], both[1]
 
 
 def settled(delta: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
