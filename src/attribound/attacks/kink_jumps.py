@@ -17,7 +17,8 @@ from attribound.attributions import Attribution
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import norm, per_example
-from attribound.networks.classifier import Classifier, differentiate
+from attribound.networks.classifier import Classifier
+from attribound.networks.fast_derivatives import differentiate
 from attribound.networks.hinges import weighed_hinges
 from attribound.networks.inputs import Target
 from attribound.results import Attacked

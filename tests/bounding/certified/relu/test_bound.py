@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -203,15 +204,25 @@ def test_a_network_in_few_digits_gets_no_number(dtype, width, unit) -> None:
     assert ab.Status.STOPPED in bound.status[0]
 
 
+@pytest.mark.parametrize(("told", "unit"), [("bf16", 2.0**-8), ("tf32", 2.0**-11)])
+@pytest.mark.parametrize("which", ["matmul", "conv"])
+def test_products_in_fewer_digits_are_taken_at_their_word(told, unit, which, monkeypatch) -> None:
+    """On processors, too; and by PyTorch's newer settings, after which the older can't be read."""
+    monkeypatch.setattr(torch.backends.mkldnn, which, SimpleNamespace(fp32_precision=told))
+    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)).eval()
+    assert evaluation_unit(ab.Saliency(net), torch.rand(1, 2)) == unit
+    assert evaluation_unit(ab.Saliency(net.double()), torch.rand(1, 2).double()) == 2.0**-53
+
+
 def test_masks_that_underflow_count() -> None:
     """A preactivation of 6e-46 is zero in float32: the neuron is off."""
     net = nn.Sequential(nn.Linear(1, 1, bias=False), nn.ReLU(), nn.Linear(1, 2)).eval()
     with torch.no_grad():
         net[0].weight.fill_(1e-30)
         net[2].weight.copy_(torch.tensor([[1e30], [0.0]]))
-    saliency, label = ab.Saliency(net, label=0), torch.tensor([0])
+    saliency, label = ab.Saliency(net), torch.tensor([0])
     x = torch.tensor([[1e-15]])
-    moved = saliency(x - 4e-16) - saliency(x)
+    moved = saliency(x - 4e-16, label) - saliency(x, label)
     assert moved.norm().item() == pytest.approx(1, rel=1e-6)
     assert ab.bound(saliency, x, ab.L2Ball(4e-16), label, claim="certified").euclidean >= 1
 

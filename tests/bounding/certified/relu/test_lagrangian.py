@@ -157,6 +157,10 @@ def test_what_a_region_says_holds_at_every_point_and_nearly_at_one(region) -> No
     assert (points.abs().amax(0) <= region.largest).all()
     # No tighter than true, and not much looser.
     assert (region.support(rows) <= 1.45 * products + 1e-12).all()
+    whole = torch.where(torch.maximum(region.high, -region.low) > 0, 1.0, 0.0) * rows.abs()
+    apart = (points.abs() @ rows.abs().T).amax(0)
+    assert (region.size(rows) <= 1.45 * apart + 1e-12).all()
+    assert (region.size(rows) <= region.size(whole) * (1 + 1e-12)).all()
     assert region.stretched(rows[0].abs()) <= 1.45 * (points * rows[0].abs()).norm(dim=1).max()
     every = torch.cat([region.furthest(rows), region.inside(3 * points[:50])])
     assert ((every >= region.low) & (every <= region.high)).all()
@@ -242,6 +246,31 @@ def test_the_dual_is_above_the_lagrangian_of_every_subset(cube, monkeypatch) -> 
             assert (said <= meant + 1.1e-3 * sizes + 1e-9).all()
 
 
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_multipliers_that_are_none_prove_nothing(p) -> None:
+    """Whatever a search finds: a negative one would let items pay that can't; nu need not agree."""
+    for seed in range(6):
+        asked = lagrangian._in_units(*problem(seed, p))
+        a, nu, v = lagrangian._multipliers(asked)
+        assert (a >= 0).all()
+        assert (nu > 0).all()
+        assert lagrangian._proved(asked, a, nu, v) < math.inf
+        for wrong in (-1.0, math.nan):
+            assert lagrangian._proved(asked, a - 2 + wrong, nu, v) == math.inf
+            assert lagrangian._proved(asked, a, nu * wrong, v) == math.inf
+        assert lagrangian._proved(asked, a, 0 * nu, v) == math.inf
+        uneven = nu * torch.tensor([1.0, 3.0]).double()
+        assert lagrangian._proved(asked, a, uneven, v) >= attained(*problem(seed, p)) ** 2
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-3, 1.0, 1e6])
+def test_a_largest_eigenvalue_is_hardly_above_itself(unit) -> None:
+    for values in ([3.0, 1.0, 0.5], [0.25], [0.0, 2.0, 2.0, 2.0]):
+        matrix = unit * torch.diag(torch.tensor(values, dtype=torch.float64))
+        exact = unit * max(values)
+        assert exact <= cut.eigenvalue(matrix) <= exact * (1 + 1e-7)
+
+
 def test_margins_of_cuts_count_every_item(monkeypatch) -> None:
     for seed, count in itertools.product(range(3), (0, 5, 14)):
         _, centre, items, *_ = problem(seed, 2.0, count=max(1, count))
@@ -259,3 +288,21 @@ def test_margins_of_cuts_count_every_item(monkeypatch) -> None:
                 duals.append(cut._dual(centre, items))
             # A thousandth of the square, and of the trace: the largest eigenvalue is no more.
             assert duals[1] >= duals[0] * (1 + 1e-3) * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_what_is_proved_of_all_together_is_rounded_outwards(p, monkeypatch) -> None:
+    """The root of the square, with room for its rounding, and of the rest one by one."""
+    slack = 1e-3
+    monkeypatch.setattr(lagrangian, "SLACK", slack)
+    monkeypatch.setattr(lagrangian, "longest", lambda *_: 1e9)
+    squares, right = [], lagrangian._proved
+    monkeypatch.setattr(
+        lagrangian, "_proved", lambda *asked: squares.append(right(*asked)) or squares[-1]
+    )
+    for seed in range(4):
+        squares.clear()
+        found = shared(*problem(seed, p))
+        assert found == pytest.approx(math.sqrt(squares[0]) * (1 + slack), rel=1e-9)
+    monkeypatch.setattr(lagrangian, "MOST", 4)
+    assert shared(*problem(0, p)) == 1e9  # the rest counts, too: it is no less than all of them

@@ -185,7 +185,12 @@ def _improved(
 
 
 def _proved(asked: Terms, a: Tensor, nu: Tensor, v: Tensor) -> float:
-    """The dual value for these multipliers, with y made feasible and that proved."""
+    """The dual value for these multipliers, with y made feasible and that proved.
+
+    Infinity for multipliers that are none: the inequalities hold for a >= 0 and nu > 0 alone.
+    """
+    if not bool((a >= 0).all()) or not bool((nu > 0).all()):
+        return math.inf
     rows, arrow = _rows(asked, a, nu)
     matrix = rows @ rows.T
     matrix[0, 1:] -= arrow
@@ -202,7 +207,7 @@ def _proved(asked: Terms, a: Tensor, nu: Tensor, v: Tensor) -> float:
     sizes = rows.square().sum(1)
     rounding = SLACK * (sizes.sum().item() + 2 * arrow.abs().sum().item())
     paid, room = (a * asked.threshold).sum().item() / 2, nu.sum().item()
-    room = room if asked.cube else nu[0].item()
+    room = room if asked.cube else nu.max().item()
     margin = SLACK * ((a * asked.threshold).abs().sum().item() + room)
     for digits in range(11, 2, -1):
         above = y + weights * (max(lacking, 0.0) + 10.0**-digits)
