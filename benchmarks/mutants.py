@@ -755,6 +755,12 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("relu.reach", "reach", "low > 0", "low >= 0"): _TIE,
     ("relu.adjoint", "largest", "coefficients[:, columns] * compact.s[columns]", ""): _SIGN,
     ("exact_path.flips", "flips", "change * torch.where(layer.on, -1.0, 1.0).double()", ""): _SIGN,
+    ("exact_path.norm", "_Multipliers.parts", "terms.abs()", "terms"): (
+        "Squares and products of what is not negative: none of these terms is."
+    ),
+    ("exact_path.pieces", "pieces", "_GRID + 1", ""): (
+        "Into how many cells a path is cut beside its kinks: boxes hold over any of them."
+    ),
     ("relu.reach", "_substituted", "taken * compact.s[columns]", ""): _SIGN,
     ("relu.sweep", "_reach_of_all", "columns * s", ""): _SIGN,
     ("relu.sweep", "_reach_of_all", "tangent.T * s.unsqueeze(1)", ""): _SIGN,
