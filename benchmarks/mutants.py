@@ -635,6 +635,10 @@ _ROUNDED = "float(factor.abs().max() * (size * wrong).sum()) * (1 + SLACK) + TIN
 #: Why a survivor computes nothing wrong: (end of the module, function, before, after), "" for any.
 REASONS: dict[tuple[str, str, str, str], str] = {
     ("spectral.lanczos", "", "1", "2"): "Room for one vector more than are ever kept.",
+    ("spectral.mixing", "mixing", "", "dual < (1 + _TOLERANCE) * primal"): _EFFORT,
+    ("spectral.norm_solver", "NormSolver._on_matrices", "1", "2"): (
+        "Which stream of random numbers: it has to be another than that of the start."
+    ),
     ("spectral.mixing", "", "(1 + _TOLERANCE) * primal", ""): _EFFORT,
     ("spectral.mixing", "mixing", "1", "2"): _EFFORT,
     ("spectral.mixing", "mixing", "sweep == _SWEEPS", "sweep != _SWEEPS"): _EFFORT,
