@@ -670,6 +670,8 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("relu.lagrangian", "_improved", "", ""): _SEARCH,
     ("relu.lagrangian", "_ascend", "", ""): _SEARCH,
     ("relu.lagrangian", "_nu", "", ""): _SEARCH,
+    ("relu.lagrangian", "_start", "", ""): _SEARCH,
+    ("relu.lagrangian", "_estimate", "", ""): _SEARCH,
     ("relu.cut", "signs", "", ""): _SEARCH,
     ("certified.quadratic", "Form.worst", "", ""): _SEARCH,
     ("certified.quadratic", "Form._weights", "", ""): _SEARCH,

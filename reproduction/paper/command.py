@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from attribound import AttriboundError, InputError, LocalEngine
+from attribound import AttriboundError, InputError
 from reproduction.paper.plan import SHIPPED, Plan
 from reproduction.paper.registry import ITEMS, Item
 from reproduction.paper.runs import Runs
@@ -37,6 +37,12 @@ def paper(  # noqa: PLR0913, PLR0917 - options of a command
     only_stored: Annotated[
         bool, typer.Option("--only-stored", help="Measure nothing: use what is stored.")
     ] = False,
+    kinds: Annotated[
+        list[str] | None, typer.Option("--kind", help="Measure this kind of the plan; repeat it.")
+    ] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(help="Measure this data of the plan; repeat it.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Make tables and figures of the paper with our numbers beside its own.
@@ -56,10 +62,9 @@ def paper(  # noqa: PLR0913, PLR0917 - options of a command
             typer.echo(text, err=True)
 
     if not only_stored:
-        engine = LocalEngine(jobs) if jobs > 1 else None
-        needs = [spec for item in items for spec in item.needs]
-        console = Console(stderr=True)
-        found.complete(needs, engine, say, console if console.is_terminal and not quiet else False)
+        of = _known("data", data, found.plan.data)
+        needs = [spec for item in items for spec in item.needs if of is None or spec.data in of]
+        found.complete(needs, jobs, say, _known("kind", kinds, found.plan.kinds))
     for item in items:
         for path in item.make(found, out):
             if not quiet:
@@ -77,6 +82,19 @@ def _chosen(names: list[str] | None) -> list[Item]:
             remedy="--list says what each is",
         )
     return [ITEMS[name] for name in wanted]
+
+
+def _known(what: str, names: list[str] | None, there: Iterable[str]) -> list[str] | None:
+    known = [*there]
+    unknown = [name for name in names or () if name not in known]
+    if unknown:
+        raise InputError(
+            what,
+            expected=f"of {', '.join(known)}",
+            got=json.dumps(unknown[0]),
+            remedy="the plan says what each is",
+        )
+    return names or None
 
 
 def main() -> None:

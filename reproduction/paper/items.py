@@ -14,13 +14,25 @@ if TYPE_CHECKING:
 COST = "cost"
 #: Theorem 2 itself, which takes the dense Jacobian: fewer samples than the certificate has.
 DENSE = "dense"
-#: The same attack, climbing the attribution itself and a cheaper rule in its place.
+#: Attacks that climb the attribution itself and a cheaper rule in its place, for the same time.
 CHEAPER = "cheaper"
 #: Bounds that need neither linearity nor a search.
 CERTIFIED = "certified"
+#: A proof by noise, of the averaged map.
+SMOOTHED = "smoothed"
 #: Audits by the paper's attacks and by ours, of integrated gradients; the same of the other
 #: attributions of Table 2; and small measurements of rules, Jacobians and remainders.
-AUDITS = ("paper", "strong", "methods", "methods-strong", COST, DENSE, CHEAPER, CERTIFIED)
+AUDITS = (
+    "paper",
+    "strong",
+    "methods",
+    "methods-strong",
+    COST,
+    DENSE,
+    CHEAPER,
+    CERTIFIED,
+    SMOOTHED,
+)
 QUADRATURE = "quadrature"
 RECORDS = ("jacobian", "eta", QUADRATURE)
 #: What the paper calls the models, in the order of its tables; the first is in none but one.

@@ -41,7 +41,7 @@ def rules_of(plan: Plan) -> str:
     """Which attribution the tables have, and what attacks on it climb."""
     parts = []
     for data in plan.data.values():
-        climbed = f", {data.climbed} where attacks climb" if data.climbed else ""
+        climbed = f", {data.climbed} where attacks climb a cheaper rule" if data.climbed else ""
         parts.append(f"{data.title} {data.attribution}{climbed}")
     return (
         "Attributions, on which everything is judged: "
@@ -81,4 +81,4 @@ def _described(attack: Attack, norms: Collection[str]) -> str:
         how = f"PGD-{attack.steps}"
     elif isinstance(attack, IFIA):
         how = f"{attack.steps} steps of IFIA"
-    return f"{times} repeats of {how}{where}"
+    return f"{times} repeat{'s' * (times != 1)} of {how}{where}"

@@ -47,6 +47,7 @@ class Kind(Record):
         through: names of its attacks that climb the ``climbed`` of the data, and are judged
             on its ``attribution``.
         beside: attributions that are measured beside that of the data.
+        cheap: whether the attribution is the ``climbed`` of the data.
         block: at most so many samples are stored at once.
     """
 
@@ -58,6 +59,7 @@ class Kind(Record):
     attacks_only: bool = False
     through: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    cheap: bool = False
     block: int | None = None
 
     def __post_init__(self) -> None:
@@ -248,7 +250,8 @@ class Plan(Record):
         own = self.kinds[kind]
         if own.papers_bound and data.paper_bound:
             document["first_order"] = data.paper_bound
-        document["attributions"] = list(dict.fromkeys((data.attribution, *own.beside)))
+        rule = data.climbed if own.cheap and data.climbed else data.attribution
+        document["attributions"] = list(dict.fromkeys((rule, *own.beside)))
         document |= own.settings
         if data.climbed is not None:
             attacks = dict(document.get("attacks", {}))

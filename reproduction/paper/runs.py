@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -11,24 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from rich.console import Console
 
 import attribound as ab
 from attribound import zoo
-from attribound.auditing import AuditSettings, Engine, audit
-from attribound.basics import Lock, StorageError, sha256_of, storing
-from reproduction.paper.items import RECORDS, RunSpec
+from attribound.auditing import AuditSettings
+from attribound.basics import Lock, sha256_of, storing
+from reproduction.paper.items import RunSpec
 from reproduction.paper.joining import joined, without_bounds
+from reproduction.paper.measuring import CPU, Measured, in_processes
 from reproduction.paper.plan import Plan, Portion
-from reproduction.paper.records import measure_record
 from reproduction.paper.store import StoredTable
 
 #: Why a run is not there that nobody wants.
 UNPLANNED = "no such network here"
 _LEFT_OUT = "not in the plan"
 NOT_YET = "not run yet"
-#: In what a block is of: the CPU-seconds it took.
-CPU = "cpu_seconds"
 _ZOO = "zoo:"
 
 
@@ -137,35 +133,58 @@ class Runs:
     def complete(
         self,
         specs: Iterable[RunSpec],
-        engine: Engine | None = None,
+        jobs: int = 1,
         say: Callable[[str], None] = lambda _: None,
-        progress: bool | Console = False,
+        kinds: Iterable[str] | None = None,
     ) -> None:
         """Make what is missing, the first block of every run before the second of any.
 
         What cannot be made is left with its reason.
+
+        Args:
+            specs: the runs.
+            jobs: processes; each measures one block at a time.
+            say: told of every block that is begun, and of every reason.
+            kinds: of the plan; default: all.
 
         Raises:
             StorageError: the system refused to write.
             InputError: another process is at it.
         """
         wanted = [spec for spec in dict.fromkeys(specs) if self.plan.has(spec)]
+        of = {*self.plan.kinds} if kinds is None else {*kinds}
         with storing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = Lock(self.folder)
         try:
-            for portion in self._breadth_first(wanted):
-                if portion.spec in self._failures or self._key(portion) is not None:
-                    continue
-                reason = _missing(portion.settings)
-                if reason is None:
-                    say(portion.name)
-                    reason = self._make(portion, engine, progress)
-                if reason is not None:
-                    self._failures[portion.spec] = reason
-                    say(f"{portion.spec.name}: {reason}")
+            portions = [
+                portion
+                for portion in self._breadth_first(wanted)
+                if portion.kind in of and self._key(portion) is None
+            ]
+
+            def begin(place: int) -> bool:
+                return self._begun(portions[place], f"{place + 1} of {len(portions)}", say)
+
+            for portion, found in in_processes(portions, jobs, begin):
+                self._store(portion, found, say)
         finally:
             lock.release()
+
+    def _begun(self, portion: Portion, place: str, say: Callable[[str], None]) -> bool:
+        """Whether a block is worth the try."""
+        if portion.spec in self._failures:
+            return False
+        reason = _missing(portion.settings)
+        if reason is None:
+            say(f"{portion.name} ({place})")
+            return True
+        self._fail(portion.spec, reason, say)
+        return False
+
+    def _fail(self, spec: RunSpec, reason: str, say: Callable[[str], None]) -> None:
+        self._failures[spec] = reason
+        say(f"{spec.name}: {reason}")
 
     def _breadth_first(self, specs: Iterable[RunSpec]) -> Iterator[Portion]:
         """All first samples, then all next ones; in each round kinds in the order of the plan."""
@@ -173,32 +192,14 @@ class Runs:
         order = {kind: i for i, kind in enumerate(self.plan.kinds)}
         return iter(sorted(every, key=lambda each: (each.settings.skip, order[each.kind])))
 
-    def _make(
-        self, portion: Portion, engine: Engine | None, progress: bool | Console
-    ) -> str | None:
-        """Measure and store one block; None, or the reason why it could not be measured."""
-        before = _cpu_seconds()
-        try:
-            if portion.spec.part in RECORDS:
-                about, rows = measure_record(portion.spec.part, portion.settings)
-                maps = None
-            else:
-                run = audit(portion.settings, engine=engine, progress=progress)
-                about, rows, maps = _about(run), run.rows(), run.maps()
-        except StorageError:
-            raise
-        except ab.AttriboundError as error:  # the others can still be made
-            return str(error)
-        about = {
-            **about,
-            "data_key": portion.spec.data,
-            "model_key": portion.spec.model,
-            CPU: round(_cpu_seconds() - before, 1),
-        }
-        if maps is not None and maps.num_rows:
-            self._of(_maps(portion.kind)).append(about, maps)
-        self._of(portion.kind).append(about, rows)
-        return None
+    def _store(self, portion: Portion, found: Measured, say: Callable[[str], None]) -> None:
+        if found.about is None:
+            if portion.spec not in self._failures:
+                self._fail(portion.spec, found.reason or "", say)
+            return
+        if found.maps.num_rows:
+            self._of(_maps(portion.kind)).append(found.about, found.maps)
+        self._of(portion.kind).append(found.about, found.rows)
 
     def _portions(self, spec: RunSpec) -> tuple[Portion, ...]:
         if spec not in self._planned:
@@ -234,25 +235,6 @@ class Runs:
                 return None
             self._digests[which] = found
         return self._digests[which]
-
-
-def _cpu_seconds() -> float:
-    """Of this process and of those it started that have ended."""
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(each.ru_utime + each.ru_stime for each in used)
-
-
-def _about(run: ab.Run) -> dict[str, Any]:
-    known = run.manifest
-    document = {
-        "settings": known.settings,
-        "model": known.model,
-        "data": known.data,
-        "versions": known.versions,
-        "inputs": known.inputs,
-    }
-    plain: dict[str, Any] = json.loads(json.dumps(document))
-    return plain
 
 
 def _settings(document: Mapping[str, Any]) -> str:

@@ -11,12 +11,12 @@ import cases
 import laws
 from attribound.attributions import hessian
 from attribound.attributions.hessian import (
-    Path,
     PathHessian,
     mean_gradient,
     mean_gradient_and_hessian,
     single_point,
 )
+from attribound.networks.path import Path
 from attribound.operators import dense
 
 EVERY = pytest.mark.parametrize(

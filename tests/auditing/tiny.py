@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import torch
 from torch import Tensor, nn
 
@@ -50,3 +53,9 @@ def kinked() -> nn.Module:
     torch.manual_seed(0)
     layers = nn.Flatten(), nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10)
     return nn.Sequential(*layers).eval()
+
+
+def deadly() -> nn.Module:
+    """A model that kills the process that loads it."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError

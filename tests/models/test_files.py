@@ -4,6 +4,8 @@ import json
 import os
 import pickle
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,14 @@ def test_loading_draws_no_random_numbers_and_keeps_no_tie_to_the_file(tmp_path) 
     before = model(torch.ones(1, 4))
     path.write_bytes(bytes(path.stat().st_size))
     assert torch.equal(model(torch.ones(1, 4)), before)
+
+
+@pytest.mark.parametrize("name", ["fashion-mnist/at", "fashion-mnist/at-mlp"])
+def test_loading_does_not_load_the_compiler_of_torch(name) -> None:
+    """It takes a second, and comes with the first random number on the meta device."""
+    code = f"import sys; from attribound import zoo; zoo.load({name!r})"
+    code += "; sys.exit('torch._dynamo' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_memory_layout_and_views_do_not_matter(tmp_path) -> None:

@@ -9,7 +9,7 @@ import attribound as ab
 import cases
 import slow_objectives as slow
 from attribound import metrics
-from attribound.attributions.hessian import Path
+from attribound.networks.path import Path
 from attribound.training import AdvAAT, ATWithIGR
 from attribound.training.maps import along, cosine, explained, loss, pearson, target_logit
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from attribound.networks.classifier import Classifier
+from attribound.networks.path import Path
 from attribound.operators import Block, BlockOperator, LinearOperator
 
 #: Points evaluated together. A CPU gains nothing beyond this; an accelerator wants more.
@@ -16,55 +16,6 @@ POINTS_AT_ONCE = {"cpu": 40}
 POINTS_AT_ONCE_ELSEWHERE = 1024
 #: The same for vectors with which one point's Hessian is multiplied.
 ROWS_AT_ONCE = {"cpu": 64}
-
-
-@dataclass(frozen=True, eq=False)
-class Path:
-    """The points ``base + nodes[k] * displacement`` of each example, with quadrature weights.
-
-    Attributes:
-        base, displacement: shape ``(batch, *features)``.
-        nodes, weights: shape ``(k,)``.
-        target: label of each example.
-    """
-
-    base: Tensor
-    displacement: Tensor
-    nodes: Tensor
-    weights: Tensor
-    target: Tensor
-
-    def __getitem__(self, examples: Tensor | slice) -> Path:
-        """The paths of some examples."""
-        return Path(
-            self.base[examples],
-            self.displacement[examples],
-            self.nodes,
-            self.weights,
-            self.target[examples],
-        )
-
-    def at(self, nodes: slice) -> Path:
-        """The same paths at some of the nodes."""
-        return Path(
-            self.base, self.displacement, self.nodes[nodes], self.weights[nodes], self.target
-        )
-
-    @property
-    def inputs(self) -> Tensor:
-        """Where the paths end: at a base all pixels may be black, and slopes next to nothing."""
-        return self.base + self.displacement
-
-    def points(self) -> tuple[Tensor, Tensor]:
-        """All points ``(batch * k, *features)``, example by example, and their labels."""
-        alpha = self.nodes.view(-1, *[1] * (self.base.dim() - 1))
-        points = self.base.unsqueeze(1) + alpha * self.displacement.unsqueeze(1)
-        return points.flatten(0, 1), self.target.repeat_interleave(len(self.nodes))
-
-    def average(self, values: Tensor, weights: Tensor) -> Tensor:
-        """Sum over the nodes of ``weights * values`` for values ``(batch * k, *features)``."""
-        by_node = values.reshape(-1, len(self.nodes), self.base[0].numel())
-        return torch.matmul(weights, by_node).view(-1, *self.base.shape[1:])
 
 
 def single_point(x: Tensor, target: Tensor) -> Path:
@@ -81,11 +32,14 @@ def mean_gradient(classifier: Classifier, path: Path, logits: list[Tensor] | Non
     out = torch.zeros_like(path.base)
     for rows, nodes in _parts(classifier, path):
         part = path[rows].at(nodes)
-        points, target = part.points()
-        seen, gradient = classifier.logits_and_gradient(points.requires_grad_(), target)
+        made = classifier.mean_gradient(part)
+        if made is None:
+            points, target = part.points()
+            seen, gradient = classifier.logits_and_gradient(points.requires_grad_(), target)
+            made = seen, part.average(gradient, part.weights)
         if logits is not None:
-            logits.append(seen)
-        out[rows] += part.average(gradient, part.weights)
+            logits.append(made[0])
+        out[rows] += made[1]
     return out
 
 
@@ -129,8 +83,18 @@ class PathHessian(LinearOperator):
         self._product = product if retain else None
 
     def _differentiate(self) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        gradient, product = self._classifier.linearise(*self._path.points())
-        return self._path.average(gradient, self._path.weights), product
+        """The mean gradient, and weighted sums of products over the nodes."""
+        path = self._path
+        along = self._classifier.linearise_along(path)
+        if along is not None:
+            return along.gradient, along.product
+        gradient, product = self._classifier.linearise(*path.points())
+        weights, count = path.weights * path.nodes, len(path.nodes)
+
+        def summed(v: Tensor) -> Tensor:
+            return path.average(product(v.repeat_interleave(count, dim=0)), weights)
+
+        return path.average(gradient, path.weights), summed
 
     @property
     def domain(self) -> Tensor:
@@ -142,15 +106,11 @@ class PathHessian(LinearOperator):
         """The Hessian times ``v``."""
         path = self._path
         product = self._product or self._differentiate()[1]
-        weights = path.weights * path.nodes
         at_once = len(v)
         if self._times > 1:
             rows = _affordable(self._classifier, path.inputs, ROWS_AT_ONCE)
             at_once = max(1, rows // len(path.nodes))
-        parts = [
-            path.average(product(some.repeat_interleave(len(path.nodes), dim=0)), weights)
-            for some in torch.split(v, at_once)
-        ]
+        parts = [product(some) for some in torch.split(v, at_once)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def rmatvec(self, u: Tensor) -> Tensor:

@@ -15,11 +15,12 @@ from attribound.attributions.base import (
     no_reservations,
 )
 from attribound.attributions.exact import ExactPaths, crossing_limit
-from attribound.attributions.hessian import Path, mean_gradient, mean_gradient_and_hessian
+from attribound.attributions.hessian import mean_gradient, mean_gradient_and_hessian
 from attribound.attributions.quadrature import rule
 from attribound.attributions.scaled import ScaledGradientJacobian
 from attribound.basics.errors import InputError
 from attribound.networks.inputs import Target, check_inputs
+from attribound.networks.path import Path
 from attribound.values import register
 
 _COMPLETE = 0.05  # of the change in the logit: more is missing than a quadrature should miss

@@ -3,7 +3,7 @@
 from attribound.auditing.audit import audit
 from attribound.auditing.calibrating import FromRun
 from attribound.auditing.cells import Cell, cells
-from attribound.auditing.engines import Engine, LocalEngine, RayEngine
+from attribound.auditing.engines import Engine, LocalEngine, RayEngine, Work
 from attribound.auditing.protocols import Protocol
 from attribound.auditing.settings import AuditSettings, read_settings
 from attribound.auditing.sources import chosen, load_data, load_model
@@ -23,6 +23,7 @@ __all__ = [
     "RayEngine",
     "Run",
     "TableSettings",
+    "Work",
     "audit",
     "ball_in_units",
     "cells",

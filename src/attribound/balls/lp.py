@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attribound.balls.ball import Ball, Enclosure, check_number, check_order, check_units
-from attribound.balls.geometry import project, settled, unit_maximiser, within
+from attribound.balls.geometry import ends, project, settled, unit_maximiser, within
 from attribound.balls.sampling import in_ball, on_sphere
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import norm
@@ -95,11 +95,6 @@ class LpBall(Ball):
         low = -math.inf if self.low is None else self.low
         return low, math.inf if self.high is None else self.high
 
-    def _ends(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The range in the numbers of ``x``: in float64 0.9 is another one than in float32."""
-        low, high = (torch.as_tensor(e, dtype=x.dtype, device=x.device) for e in self._range)
-        return low, high
-
     @property
     def _key(self) -> tuple[object, ...]:
         ends = (*self._range, 1.0 if self.scale is None else self.scale)
@@ -168,14 +163,14 @@ class LpBall(Ball):
         scale = self.scaling(x)
         inside = project(_divided(delta, scale), self.epsilon, self.p)
         inside = inside if scale is None else scale * inside
-        low, high = self._ends(x)
+        low, high = ends(*self._range, x)
         return settled(within(inside, self.epsilon, self.p, scale), x, low, high)
 
     def clip(self, delta: Tensor, x: Tensor) -> Tensor:
         """``delta`` with ``x + delta`` moved into the range."""
         if not self.limited:
             return delta
-        low, high = self._ends(x)
+        low, high = ends(*self._range, x)
         moved = torch.minimum(torch.maximum(x + delta, low), high) - x
         scale = self.scaling(x)
         # What may not change does not change by rounding either.
@@ -183,7 +178,7 @@ class LpBall(Ball):
 
     def limits(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The least and the most by which each feature of ``x`` may change, for any p."""
-        low, high = self._ends(x)
+        low, high = ends(*self._range, x)
         scale = self.scaling(x)
         reach = torch.full_like(x, self.epsilon) if scale is None else self.epsilon * scale
         zero = torch.zeros_like(x)
@@ -219,7 +214,7 @@ class LpBall(Ball):
                 got=f"none in examples {still.nonzero().flatten().tolist()}",
                 remedy="leave out examples in which nothing can change",
             )
-        low, high = self._ends(x)
+        low, high = ends(*self._range, x)
         if (x < low).any() or (x > high).any():
             raise InputError(
                 "x",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from attribound.basics.errors import InputError, ModelError
 from attribound.basics.limits import parse_json
@@ -21,6 +24,7 @@ from attribound.models.normalisation import Normalised
 KEY = "attribound.config"
 #: Characters of a config: far more than any has, and no network of so many layers is built.
 _LONGEST = 2**14
+_DRAWS = (Tensor.normal_, Tensor.uniform_)
 #: How the names of counts end that batch norms keep while they are trained.
 _COUNT = "num_batches_tracked"
 
@@ -32,7 +36,7 @@ def save(model: nn.Module, config: Config, path: str | Path) -> None:
     A model that is not what ``config`` builds is refused, e.g. a smooth copy with the
     config of its original: it would come back as another function.
     """
-    with torch.device("meta"):
+    with _weightless():
         wanted = build(config)
     got = str(model)
     if got != str(wanted):
@@ -104,7 +108,7 @@ def _read(path: Path) -> tuple[Config | None, dict[str, Tensor]]:
 def _empty(name: str, config: Config) -> nn.Module:
     """The network without weights: nothing is drawn that the file replaces, no memory taken."""
     try:
-        with torch.device("meta"):
+        with _weightless():
             return config.network()
     except InputError:
         raise
@@ -116,6 +120,32 @@ def _empty(name: str, config: Config) -> nn.Module:
             got=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}",
             remedy="save the network again",
         ) from error
+
+
+@contextmanager
+def _weightless() -> Iterator[None]:
+    """Networks made inside have shapes and no numbers."""
+    with torch.device("meta"), _Undrawn():
+        yield
+
+
+class _Undrawn(TorchFunctionMode):
+    """Initial weights are not drawn.
+
+    On tensors without numbers PyTorch does that by loading its compiler, which takes a second.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        named = kwargs or {}
+        if func in _DRAWS or getattr(func, "__module__", None) == nn.init.__name__:
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
 
 
 def _parse(name: str, text: str) -> Config:

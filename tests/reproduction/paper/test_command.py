@@ -99,6 +99,15 @@ def test_what_is_not_there_is_refused(names, places) -> None:
         reproduce(*names, *places)
 
 
+@pytest.mark.parametrize(("option", "other"), [("--kind", "strong"), ("--data", "cifar10")])
+def test_some_of_the_plan_is_measured(option, other, places) -> None:
+    with pytest.raises(InputError, match=f'{option[2:]}: expected of .*, got "{other}"'):
+        reproduce("table3", option, other, *places)
+    here = {"--kind": "paper", "--data": "mnist"}[option]
+    found = reproduce("table3", option, here, "--samples", 1, *places)
+    assert "mnist/ce/paper: sample 0 (1 of 2)" in found.stderr
+
+
 def test_what_is_unusable_is_said_in_one_line(monkeypatch, capsys) -> None:
     monkeypatch.setattr("sys.argv", ["paper", "table33"])
     with pytest.raises(SystemExit, match="2"):

@@ -16,7 +16,7 @@ from attribound.auditing.rows import SCHEMA, table
 from attribound.bounding.calibrated.conformal import conformal_factor
 from reproduction.paper import holding, registry
 from reproduction.paper.angle_claim import kendall_and_angle
-from reproduction.paper.items import CERTIFIED, METHODS, RunSpec
+from reproduction.paper.items import CERTIFIED, METHODS, SMOOTHED, RunSpec
 from reproduction.paper.judging import FAILS, HOLDS, UNDECIDED, UNKNOWN
 from reproduction.paper.lookup import Place
 
@@ -75,6 +75,36 @@ def test_every_claim_is_held_against_the_furthest_attack() -> None:
     assert far["exceeded_mean_value"] > 0
     assert "certified" not in far
     assert math.isfinite(far["bound_se"])
+
+
+def averaged(bounds: list[float], attacks: list[float | None]):
+    """Samples with these bounds on the averaged map, and these attacks on it."""
+    known = {"batch": 0, "label": 1, "attribution": "ig", "ball": "l2", "epsilon": 0.05}
+    rows = [
+        {
+            **known,
+            "sample": i,
+            "features": 784,
+            "attacks": [],
+            "bounds": [{"claim": "smoothed", "degrees": most, "similarity": 0.9}],
+            "averaged": None if found is None else {"by": "a", "deviation": 0.1, "degrees": found},
+        }
+        for i, (most, found) in enumerate(zip(bounds, attacks, strict=True))
+    ]
+    return table(rows, SCHEMA)
+
+
+def test_averaged_maps_are_held_against_attacks_on_them() -> None:
+    given = tables()
+    given[RunSpec("mnist", "at", SMOOTHED)] = averaged([10.0, 20.0, 30.0], [9.0, 21.0, None])
+    found, _ = holding.claim_numbers(made.MadeRuns(given), PLACE, "at")
+    assert found["averaged"] == pytest.approx(20)
+    assert found["similarity"] == pytest.approx(0.9)
+    assert found["exceeded_averaged"] == 50  # of the two that were attacked
+    given[RunSpec("mnist", "at", SMOOTHED)] = averaged([10.0], [None])
+    alone, _ = holding.claim_numbers(made.MadeRuns(given), PLACE, "at")
+    assert alone["exceeded_averaged"] is None
+    assert "averaged" not in holding.claim_numbers(made.MadeRuns(tables()), PLACE, "at")[0]
 
 
 def test_what_is_missing_has_its_reason(tmp_path) -> None:

@@ -15,6 +15,7 @@ from attribound.auditing.rows import untimed
 from attribound.basics import Lock, StorageError
 from attribound.values import from_spec
 from auditing import tiny
+from reproduction.paper import measuring
 from reproduction.paper import runs as module
 from reproduction.paper.items import RunSpec
 from reproduction.paper.plan import Plan
@@ -85,7 +86,7 @@ def counted(monkeypatch):
         asked.append((settings.model, settings.skip, settings.limit))
         return audit(settings, **options)
 
-    monkeypatch.setattr(module, "audit", count)
+    monkeypatch.setattr(measuring, "audit", count)
     return asked
 
 
@@ -105,7 +106,7 @@ def test_what_can_be_made_is_made_and_the_rest_has_its_reason(made) -> None:
 
 def test_every_run_has_its_first_block_before_any_has_its_second(made) -> None:
     _, said = made
-    begun = [text for text in said if ": sample" in text]
+    begun = [text.partition(" (")[0] for text in said if ": sample" in text]
     assert begun == [
         "mnist/ce/paper: samples 0 to 1",
         "mnist/trades/paper: samples 0 to 1",
@@ -257,7 +258,7 @@ def test_a_full_disk_ends_it(tmp_path, monkeypatch) -> None:
     def full(*_, **__):
         raise StorageError("disk", expected="room", got="none", remedy="make room")
 
-    monkeypatch.setattr(module, "audit", full)
+    monkeypatch.setattr(measuring, "audit", full)
     with pytest.raises(StorageError, match="make room"):
         Runs(PLAN, tmp_path).complete([CE])
 
@@ -283,7 +284,7 @@ def test_a_block_of_its_own_size(made, tmp_path) -> None:
     plan = replace(PLAN, data={"mnist": replace(PLAN.data["mnist"], block=1)})
     runs, said = Runs(plan, tmp_path), []
     runs.complete([CE], say=said.append)
-    assert said == [f"mnist/ce/paper: sample {i}" for i in range(4)]
+    assert said == [f"mnist/ce/paper: sample {i} ({i + 1} of 4)" for i in range(4)]
 
 
 def test_a_setting_that_audits_learn_later_is_unset_in_what_is_stored() -> None:

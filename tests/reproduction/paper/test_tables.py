@@ -119,7 +119,7 @@ def test_notes_say_what_was_run(runs) -> None:
     note = grid("table3", runs, "paper").notes[0]
     assert "20 repeats of PGD-20 (l2)" in note
     assert "20 repeats of 200 steps of IFIA (l∞)" in note
-    assert "2 repeats of 200 steps of IFIA (l∞)" in note
+    assert " 1 repeat of 200 steps of IFIA (l∞)" in note
     rules = grid("table3", runs, "paper").notes[2]
     assert "MNIST ig:steps=64,quadrature=midpoint, ig:steps=20,quadrature=midpoint where" in rules
 

@@ -6,13 +6,19 @@ from attribound.networks.structured.network import (
     StructuredNetwork,
     UnstructuredError,
 )
+from attribound.networks.structured.stem import LinearisedPath, Stem, stem_of
 from attribound.networks.structured.tracing import trace
+from attribound.networks.structured.unchanged import Unchanged
 
 __all__ = [
     "LinearisedGradient",
+    "LinearisedPath",
     "Result",
+    "Stem",
     "StructuredNetwork",
     "Structures",
+    "Unchanged",
     "UnstructuredError",
+    "stem_of",
     "trace",
 ]

@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from attribound.networks.plain import in_modes
 from attribound.networks.probe import probe_inputs
 from attribound.networks.structured.comparing import Linearise, agrees
 from attribound.networks.structured.network import StructuredNetwork, UnstructuredError
+from attribound.networks.structured.stem import Stem, stem_of
 from attribound.networks.structured.tracing import trace
 
 #: Modules that change more often than this are left to autograd.
@@ -36,10 +38,12 @@ class Structures:
         self._traces = 0
         self._network: StructuredNetwork | None = None
         self._agrees: dict[object, bool] = {}
+        self._split: StructuredNetwork | None = None
+        self._stems: dict[object, Stem | None] = {}
 
     def at(self, x: Tensor) -> StructuredNetwork | None:
         """The structure for inputs like ``x``; None where autograd has to do."""
-        if torch._C._len_torch_function_stack() or torch.is_autocast_enabled(x.device.type):
+        if in_modes() or torch.is_autocast_enabled(x.device.type):
             return None  # somebody watches or changes what is run
         if self._network is None or not self._network.unchanged():
             if self._traces >= _TRACES:
@@ -71,6 +75,28 @@ class Structures:
             self._agrees[x.shape[1:], x.dtype, x.device] = False
             return None
 
+    def use_stem(self, x: Tensor, work: Callable[[Stem], Result]) -> Result | None:
+        """``work`` with the network in two; None where that does not pay, or autograd has to do."""
+
+        def in_two(network: StructuredNetwork) -> Result | None:
+            key = (x.shape[1:], x.dtype, x.device)
+            if self._split is not network:
+                self._split, self._stems = network, {}
+            if key not in self._stems:
+                stem = stem_of(network)
+                self._stems[key] = stem if stem is not None and stem.narrows(x) else None
+            stem = self._stems[key]
+            return None if stem is None else work(stem)
+
+        return self.use(x, in_two)
+
     def __getstate__(self) -> dict[str, Any]:
         """Without what was traced: it is traced again where it is needed."""
-        return {**vars(self), "_traces": 0, "_network": None, "_agrees": {}}
+        return {
+            **vars(self),
+            "_traces": 0,
+            "_network": None,
+            "_agrees": {},
+            "_split": None,
+            "_stems": {},
+        }

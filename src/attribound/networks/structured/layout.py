@@ -11,7 +11,10 @@ def laid_out(x: Tensor) -> Tensor:
 
     Not by ``contiguous``: with one channel PyTorch finds both layouts alike and keeps its own.
     """
-    x = x.detach().contiguous()
+    x = x.detach()
+    if x.dim() == 4 and x.shape[1] > 1 and x.is_contiguous(memory_format=torch.channels_last):
+        return x if x.device.type == "cpu" else x.contiguous()
+    x = x.contiguous()
     if x.dim() != 4 or x.device.type != "cpu":
         return x
     channels, height, width = x.shape[1:]

@@ -48,41 +48,50 @@ class StructuredNetwork:
         steps: the last one makes the logits.
         unchanged: whether the modules are what they were when the network was traced.
         tensors: weights and buffers, whose numbers may change between uses.
+        inner: behind the first pieces of a network: what it is given may be written over, and
+            what it gives back is left as it lies in memory.
     """
 
     steps: Sequence[TracedStep]
     unchanged: Callable[[], bool]
     tensors: Sequence[Tensor]
+    inner: bool = False
 
     def logits(self, x: Tensor) -> Tensor:
         """Logits ``(batch, classes)``."""
-        return _run(self.steps, x)[0]
+        return _run(self.steps, x, self.inner)[0]
 
     def gradient(self, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """The logits, and the gradient of each target's, ``(batch, *features)``."""
         with torch.no_grad():
-            logits, locals_ = _run(self.steps, x)
+            logits, locals_ = _run(self.steps, x, self.inner)
             seed = _seed(logits, target)
-            return logits, _gradient(self.steps, locals_, seed, x, keep=False)
+            found = _gradient(self.steps, locals_, seed, x, keep=False)
+            return logits, self._laid(found)
 
     def loss_slope(self, x: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """A loss ``(batch,)`` of the logits, and its gradient ``(batch, *features)``."""
         with torch.no_grad():
-            logits, locals_ = _run(self.steps, x)
+            logits, locals_ = _run(self.steps, x, self.inner)
         with torch.enable_grad():
             leaf = logits.detach().requires_grad_()
             score = loss(leaf)
             (seed,) = torch.autograd.grad(score.sum(), leaf)
         with torch.no_grad():
-            return score.detach(), _gradient(self.steps, locals_, seed, x, keep=False)
+            return score.detach(), self._laid(_gradient(self.steps, locals_, seed, x, keep=False))
 
     def linearise(self, x: Tensor, target: Tensor) -> LinearisedGradient:
         """The same, with what its derivative along any number of vectors needs."""
         with torch.no_grad():
-            logits, locals_ = _run(self.steps, x)
+            logits, locals_ = _run(self.steps, x, self.inner)
             gradient = _gradient(self.steps, locals_, _seed(logits, target), x, keep=True)
         versions = [(tensor, _version(tensor)) for tensor in self.tensors]
-        return LinearisedGradient(self.steps, locals_, logits, gradient, versions)
+        return LinearisedGradient(
+            self.steps, locals_, logits, self._laid(gradient), versions, self.inner
+        )
+
+    def _laid(self, found: Tensor) -> Tensor:
+        return found if self.inner else found.contiguous()
 
 
 _Local = LinearAt | PointwiseAt | Sum
@@ -99,6 +108,7 @@ class LinearisedGradient:
         logits: at the points.
         gradient: of the targets' logits, ``(points, *features)``.
         versions: tensors of the network that must not be written to any more.
+        inner: as that of the network.
     """
 
     steps: Sequence[TracedStep]
@@ -106,6 +116,7 @@ class LinearisedGradient:
     logits: Tensor
     gradient: Tensor
     versions: Sequence[tuple[Tensor, int]]
+    inner: bool = False
 
     @property
     def held(self) -> int:
@@ -132,12 +143,13 @@ class LinearisedGradient:
         with torch.no_grad():
             if not any(isinstance(one, PointwiseAt) and one.curved for one in self.locals):
                 return torch.zeros_like(v)
-            return _back(self.steps, self.locals, self._tangents(v), v)
+            found = _back(self.steps, self.locals, self._tangents(v), v)
+            return found if self.inner else found.contiguous()
 
     def _tangents(self, v: Tensor) -> list[Tensor | None]:
         """The tangent at each pointwise function that its curvature wants."""
         tangents: dict[int, Tensor] = {-1: laid_out(v)}
-        owned = {-1: False}
+        owned = {-1: self.inner}
         wanted: list[Tensor | None] = [None] * len(self.steps)
         for i, (step, local) in enumerate(zip(self.steps, self.locals, strict=True)):
             t = tangents[step.inputs[0]]
@@ -157,10 +169,20 @@ class LinearisedGradient:
         return wanted
 
 
-def _run(steps: Sequence[TracedStep], x: Tensor) -> tuple[Tensor, list[_Local]]:
+def _run(steps: Sequence[TracedStep], x: Tensor, owned: bool) -> tuple[Tensor, list[_Local]]:
     """The logits, and each piece at what it was given."""
+    logits, locals_ = through(steps, x, owned=owned)
+    if logits.dim() != 2 or len(logits) != len(x):
+        raise UnstructuredError("no logits")
+    return logits, locals_
+
+
+def through(
+    steps: Sequence[TracedStep], x: Tensor, *, owned: bool = False
+) -> tuple[Tensor, list[_Local]]:
+    """What the last step makes, and each piece at what it was given; ``x`` may be written over."""
     values: dict[int, Tensor] = {-1: laid_out(x)}
-    owned = {-1: False}
+    mine_to_write = {-1: owned}
     locals_: list[_Local] = []
     with torch.no_grad():
         for i, step in enumerate(steps):
@@ -170,26 +192,23 @@ def _run(steps: Sequence[TracedStep], x: Tensor) -> tuple[Tensor, list[_Local]]:
                 if z.shape != other.shape:
                     raise UnstructuredError("a sum of different shapes")
                 values[i] = torch.add(z, other, alpha=step.piece.factor)
-                owned[i] = True
+                mine_to_write[i] = True
                 locals_.append(step.piece)
             elif isinstance(step.piece, Pointwise):
-                mine = step.alone and owned[step.inputs[0]]
+                mine = step.alone and mine_to_write[step.inputs[0]]
                 values[i], at = step.piece.at(z, owned=mine)
-                owned[i] = False  # slopes and curvatures may be made of it
+                mine_to_write[i] = False  # slopes and curvatures may be made of it
                 locals_.append(at)
             else:
                 try:
                     values[i], local = step.piece.at(z)
                 except (ValueError, RuntimeError) as error:
                     raise UnstructuredError(str(error)) from error
-                owned[i] = local.fresh
+                mine_to_write[i] = local.fresh
                 locals_.append(local)
             for gone in step.last:
                 del values[gone]
-    logits = values[len(steps) - 1]
-    if logits.dim() != 2 or len(logits) != len(x):
-        raise UnstructuredError("no logits")
-    return logits, locals_
+    return values[len(steps) - 1], locals_
 
 
 def _seed(logits: Tensor, target: Tensor) -> Tensor:
@@ -276,6 +295,6 @@ def _pull(
 
 
 def _result(gradients: _Gradients, like: Tensor) -> Tensor:
-    """What came back to the input, laid out as it was given."""
+    """What came back to the input."""
     g, _ = gradients.take(-1)
-    return torch.zeros_like(like) if g is None else g.contiguous()
+    return torch.zeros_like(like) if g is None else g

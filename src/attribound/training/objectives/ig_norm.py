@@ -9,11 +9,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from attribound.attacks.objectives import Objective as Climbed
-from attribound.attributions.hessian import Path
 from attribound.attributions.quadrature import rule
 from attribound.basics.numbers import check_positive
 from attribound.basics.tensors import norm
 from attribound.networks.modes import eval_mode
+from attribound.networks.path import Path
 from attribound.training.groups import GroupedScore, mean_over_examples
 from attribound.training.inner import Adversarial
 from attribound.training.maps import along, loss

@@ -58,6 +58,40 @@ def test_holds_and_is_no_worse_than_the_cut(p) -> None:
     assert min(gains) < 0.9  # it is worth something
 
 
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_the_search_comes_close_to_a_longer_one_and_is_well_below_the_cut(p, monkeypatch) -> None:
+    """It does not end before multipliers have settled: a tenth of the steps is far from there."""
+
+    def values(steps: int) -> torch.Tensor:
+        monkeypatch.setattr(lagrangian, "_STEPS", steps)
+        found = []
+        for seed in (1, 2, 4):
+            region, centre, items, slope, drawn = problem(seed, p, size=10, count=60)
+            asked = centre, items, slope, (0.1 + 3 * drawn) * region.support(slope)
+            found.append(shared(region, *asked) / longest(centre, items))
+        return torch.tensor(found)
+
+    usual = lagrangian._STEPS
+    found, longer, shorter = values(usual), values(8 * usual), values(usual // 10)
+    assert (found < 0.85).all()
+    assert (found <= 1.06 * longer).all()
+    assert (shorter > 1.05 * found).all()
+
+
+def test_what_can_never_switch_does_not_spoil_the_search() -> None:
+    """Where the range forbids every way towards a kink no multiplier is too large."""
+    region, centre, items, slope, threshold = problem(0, 2.0)
+    never = torch.zeros_like(slope[:1])
+    more = shared(
+        region,
+        centre,
+        torch.cat([items, 3 * items[:1]]),
+        torch.cat([slope, never]),
+        torch.cat([threshold, threshold.new_tensor([0.2])]),
+    )
+    assert more <= 1.05 * shared(region, centre, items, slope, threshold)
+
+
 def test_thresholds_below_zero_stay_so(monkeypatch) -> None:
     """An item that is possible at x pays nothing: with a threshold of more it would be unsound."""
     right = lagrangian._in_units

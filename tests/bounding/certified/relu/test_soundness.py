@@ -297,6 +297,11 @@ def test_the_relations_of_a_compact_form_are_exact(seed) -> None:
             assert ((truth - said)[own].abs() <= noise + 1e-15 * size).all()
             assert (noise <= 1e-10 * size).all()
         assert ((r <= part.most + 1e-12 * (1 + r))[own]).all()
+        # What a search beside known perturbations goes by: all of it, by masks of its own.
+        size = max([1.0, *change.flatten().abs().tolist()])
+        off = (part.moves(deltas) - change).norm(dim=1) > 1e-9 * size
+        near = (z.abs() <= 1e-9 * (1 + whole.z.abs())).any(1)  # where rounding alone decides
+        assert not (off & own & ~near).any()
 
 
 def some_chords(compact: Compact, seed: int) -> reach.Chords:
