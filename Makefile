@@ -104,7 +104,8 @@ faults: $(VENV)/.dev ## kill -9, full disks, hangs, crashes, ... of audits and t
 fuzz: $(VENV)/.dev ## hostile files and wrong uses: each refused in one line, within 5 seconds and 500 MB
 	bash -o pipefail -c '$(BIN)/python -u benchmarks/fuzz.py | tee benchmarks/fuzz.txt'
 
-# Days for all mutants; killed, it goes on where it was. MUTANTS='--set spectral=50 --set store=20' for some.
+# Days for all mutants; killed, it goes on where it was. MUTANTS='--set spectral=50 --set store=20' for some,
+# '--next --set spectral=90' for a new round of fresh ones after laws were written.
 mutants: $(VENV)/.dev data ## small faults in what proves things: does a test see each?
 	OMP_NUM_THREADS=1 $(BIN)/python -u benchmarks/mutants.py $(MUTANTS)
 

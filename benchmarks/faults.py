@@ -43,13 +43,18 @@ Fault = Callable[[Trial], int]
 Words = Callable[[Trial], list[str]]
 
 
-def killed(trial: Trial, words: Words, times: int, longest: float) -> int:
-    """``kill -9`` for the process itself, resumed and killed again; what it leaves must end."""
-    done = 0
+def killed(trial: Trial, words: Words, times: int, longest: float | None = None) -> int:
+    """``kill -9`` for the process itself, resumed and killed again; what it leaves must end.
+
+    At the most ``longest`` seconds after something was stored: as a rule a fiftieth of what an
+    undisturbed run takes, so that it is killed many times before it is finished.
+    """
+    done, first = 0, trial.seconds / 2 if longest is None else 10 * longest
+    longest = trial.seconds / 50 if longest is None else longest
     for number in range(times):
         process = trial.start(words(trial))
         if number == 0:  # before anything is stored
-            time.sleep(trial.dice.uniform(0, 10 * longest))
+            time.sleep(trial.dice.uniform(0, first))
         else:
             trial.moment(process, longest)
         others = [child for child, _, _ in below(process)]
@@ -159,7 +164,8 @@ class Tried:
         rounded: rows that are the same but for the last digits; all others are bit for bit.
         failed: rows that say why their sample could not be measured.
         broken: trials that ended otherwise than they must (another exit code, processes left
-            behind); they count as runs, and in no other column.
+            behind, rows twice); they count as runs, and in no other column.
+        commits: of which they are.
     """
 
     fault: str
@@ -172,11 +178,17 @@ class Tried:
     rounded: int = 0
     failed: int = 0
     broken: int = 0
+    commits: str = ""
 
     @property
     def kind(self) -> str:
         """Audit or training."""
         return self.to.split(",")[0].split(" ")[0]
+
+    def at(self, commit: str) -> Tried:
+        """With one commit more, if it is another."""
+        known = self.commits.split()
+        return self if commit in known else replace(self, commits=" ".join([*known, commit]))
 
 
 def _alone(trial: Trial) -> list[str]:
@@ -190,11 +202,11 @@ def _ray(trial: Trial) -> list[str]:
 ONE, TWO, RAY, TRAINING = "audit, 1 worker", "audit, 2 workers", "audit with Ray", "training"
 #: What happens, to which kind of run, in how many trials, and how.
 FAULTS: list[tuple[str, str, int, Fault]] = [
-    ("kill -9: the process", ONE, 5, lambda t: killed(t, _alone, 6, 0.3)),
+    ("kill -9: the process", ONE, 5, lambda t: killed(t, _alone, 6)),
     ("kill -9: the process", TWO, 4, lambda t: killed(t, Trial.audit, 4, 0.5)),
     ("kill -9: a worker", TWO, 4, lambda t: killed_below(t, "worker", 4, Trial.audit)),
     ("kill -9: the forkserver", TWO, 3, lambda t: killed_below(t, "server", 2, Trial.audit)),
-    ("kill -9: the process", TRAINING, 6, lambda t: killed(t, Trial.train, 6, 0.15)),
+    ("kill -9: the process", TRAINING, 6, lambda t: killed(t, Trial.train, 6)),
     ("SIGTERM", TWO, 2, lambda t: stopped(t, Trial.audit, 10)),
     ("SIGTERM", TRAINING, 3, lambda t: stopped(t, Trial.train, 10)),
     ("full disk", TWO, 2, lambda t: full_disk(t, Trial.audit, "200k", 4)),
@@ -217,10 +229,10 @@ FAULTS: list[tuple[str, str, int, Fault]] = [
 ]
 
 
-def tried(folder: Path, found: Tried, fault: Fault) -> None:
+def tried(folder: Path, found: Tried, fault: Fault, seconds: float) -> None:
     """One trial more, in this process; added to what was found before."""
     own = Path(tempfile.mkdtemp(dir=folder))
-    trial = Trial(own, random.Random(f"{found.fault}, {found.to}, {found.runs}"))
+    trial = Trial(own, random.Random(f"{found.fault}, {found.to}, {found.runs}"), seconds)
     try:
         found.times += fault(trial)
     finally:
@@ -235,6 +247,8 @@ def tried(folder: Path, found: Tried, fault: Fault) -> None:
         if key in rows and rows[key] != expected[key]:
             close = same_but_rounded(rows[key], expected[key])
             found.rounded, found.differ = found.rounded + close, found.differ + (not close)
+    # Nobody asked for others; but of each half of a batch other maps are the ones worth keeping.
+    found.differ += sum(not (failed and key[0] == "map") for key in rows.keys() - expected.keys())
     shutil.rmtree(own, ignore_errors=True)
     keep(found)
     print(f"{time.strftime('%H:%M:%S')} {found}", file=sys.stderr, flush=True)
@@ -247,8 +261,10 @@ def read() -> list[Tried]:
     with STORED.open(newline="") as file:
         lines = [*csv.DictReader(file)]
     names = [(line.pop("fault"), line.pop("to")) for line in lines]
+    texts = [line.pop("commits") for line in lines]
     numbers = [{name: int(value) for name, value in line.items()} for line in lines]
-    return [Tried(*name, **values) for name, values in zip(names, numbers, strict=True)]
+    every = zip(names, numbers, texts, strict=True)
+    return [Tried(*name, **values, commits=commits) for name, values, commits in every]
 
 
 def one(every: list[Tried], fault: str, to: str) -> Tried:
@@ -271,9 +287,17 @@ def keep(found: Tried) -> None:
 def table(every: list[Tried]) -> str:
     """For people: a line for each fault, and one for all."""
     heads = [each.name for each in fields(Tried)]
-    sums = [sum(getattr(each, name) for each in every) for name in heads[2:]]
-    lines = [heads, *(list(asdict(each).values()) for each in every), ["all", "", *sums]]
-    return "\n".join(f"{a:34} {b:17}{''.join(f'{c:>8}' for c in rest)}" for a, b, *rest in lines)
+    sums = [sum(getattr(each, name) for each in every) for name in heads[2:-1]]
+    lines = [heads, *(list(asdict(each).values()) for each in every), ["all", "", *sums, ""]]
+    return "\n".join(f"{a:34} {b:17}{''.join(f'{c:>9}' for c in rest)}" for a, b, *rest in lines)
+
+
+def _commit() -> str:
+    """Of this repository, and whether what is tried or tries was changed since."""
+    git, tried_on = partial(subprocess.run, cwd=STORED.parents[1]), ("src", "benchmarks/*.py")
+    named = git(["git", "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True)
+    changed = git(["git", "diff", "--quiet", "HEAD", "--", *tried_on], check=False).returncode
+    return named.stdout.strip() + ("+changes" if changed else "")
 
 
 def main() -> None:
@@ -282,15 +306,19 @@ def main() -> None:
     parser.add_argument("--only", default="", help="faults and runs with this in their names")
     options = parser.parse_args()
     warm_up()
+    commit = _commit()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        took = {}
         for kind, words in (("audit", _alone), ("training", Trial.train)):
+            begun = time.monotonic()
             if not in_a_copy(partial(undisturbed, folder, kind, words)):
                 sys.exit(f"an undisturbed {kind} failed")
+            took[kind] = time.monotonic() - begun
         for fault, to, runs, how in FAULTS:
             wanted = options.only in f"{fault}, {to}"
-            while wanted and (found := one(read(), fault, to)).runs < runs:
-                if not in_a_copy(partial(tried, folder, found, how)):
+            while wanted and (found := one(read(), fault, to).at(commit)).runs < runs:
+                if not in_a_copy(partial(tried, folder, found, how, took[found.kind])):
                     keep(replace(found, runs=found.runs + 1, broken=found.broken + 1))
     every = read()
     print(table(every))

@@ -119,10 +119,14 @@ def _jump(dice: random.Random) -> None:
 
 @dataclass
 class Trial:
-    """One run and what happens to it; all its processes are children of this one."""
+    """One run and what happens to it; all its processes are children of this one.
+
+    ``seconds`` are those of an undisturbed run with one worker, on this machine now.
+    """
 
     folder: Path
     dice: random.Random
+    seconds: float = 0.0
 
     def __post_init__(self) -> None:
         self.out, self.codes = self.folder / "out", list[int]()
@@ -244,9 +248,12 @@ def rows_of(out: Path) -> dict[tuple[Any, ...], Any]:
     """Everything that must be the same: rows of an audit, or weights and log of a training."""
     if (out / "run.json").exists():
         run = Run.open(out)
-        kept = {("map", *(row[name] for name in KEY)): row for row in run.maps().to_pylist()}
-        rows = untimed(run.rows()).to_pylist()
-        return kept | {tuple(row[name] for name in KEY): row for row in rows}
+        maps, rows = run.maps().to_pylist(), untimed(run.rows()).to_pylist()
+        kept = {("map", *(row[name] for name in KEY)): row for row in maps}
+        kept |= {tuple(row[name] for name in KEY): row for row in rows}
+        if len(kept) < len(maps) + len(rows):
+            raise RuntimeError(f"{len(maps) + len(rows) - len(kept)} rows are there twice")
+        return kept
     weights = load_file(out / "model.safetensors")
     stored: dict[tuple[Any, ...], Any] = {(name,): each.tolist() for name, each in weights.items()}
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
@@ -270,6 +277,8 @@ def same_but_rounded(one: Any, other: Any) -> bool:
 def warm_up() -> None:
     """Import what commands need, so that copies of this process have it; start no thread."""
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *sys.path[1:]])
+    # Ray's workers are nice to everyone else: beside other work on this machine they get nothing.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - so it is called
     torch.set_num_threads(1)
     for name in ("auditing.audit", "auditing.measure", "training", "cli.app", "report"):
         importlib.import_module(f"attribound.{name}")

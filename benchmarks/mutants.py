@@ -20,6 +20,7 @@ import importlib
 import json
 import os
 import pickle
+import random
 import re
 import resource
 import signal
@@ -227,6 +228,16 @@ class _Said:
         settings.register_profile("mutants", own, report_multiple_bugs=False)
         settings.load_profile("mutants")
 
+    def pytest_runtest_setup(self) -> None:
+        # Every test from the same numbers, whatever ran before it: else one that draws its own may
+        # fail for those, and that would count as if it had seen the mutant.
+        import numpy as np  # noqa: PLC0415
+        import torch  # noqa: PLC0415
+
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002 - the one that tests may have used
+        torch.manual_seed(0)
+
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and not self.failed:
             self.failed = True
@@ -351,6 +362,7 @@ class _Room(_Said):
             cover.switch_context(file if setup or shared else str(i))
 
     def pytest_runtest_setup(self) -> None:
+        super().pytest_runtest_setup()
         self._phase(setup=True)  # fixtures may be shared by the tests of a file
 
     def pytest_runtest_call(self) -> None:
@@ -367,6 +379,7 @@ def _files(room: str) -> Iterator[Path]:
 
 _COLUMNS = ("key", "room", "module", "line", "kind", "before", "after", "outcome", "seconds", "by")
 _FIRST = "first"  # the outcome of the first try: what a fresh sample says, before laws of it
+_ROUND = "round"  # when that was: laws are written between rounds; 0 is before rounds were kept
 
 
 def stored() -> dict[str, dict[str, Any]]:
@@ -374,13 +387,13 @@ def stored() -> dict[str, dict[str, Any]]:
     if not RESULTS.exists():
         return {}
     rows = pq.read_table(RESULTS).to_pylist()
-    return {row["key"]: {_FIRST: "", **row} for row in rows}  # of the oldest that was not kept
+    return {row["key"]: {_FIRST: "", _ROUND: 0, **row} for row in rows}  # the oldest have neither
 
 
 def store(rows: dict[str, dict[str, Any]]) -> None:
     """The table, there whole or not at all."""
     order = sorted(rows.values(), key=lambda row: (row["room"], row["module"], row["line"]))
-    columns = {name: [row[name] for row in order] for name in (*_COLUMNS, _FIRST)}
+    columns = {name: [row[name] for row in order] for name in (*_COLUMNS, _FIRST, _ROUND)}
     beside = RESULTS.with_suffix(".tmp")
     pq.write_table(pa.table(columns), beside)
     beside.replace(RESULTS)
@@ -395,8 +408,10 @@ def main() -> None:
         "--by", default="", help="with --again: tests that match, as pytest's -k; others survive"
     )
     parser.add_argument("--only", default="", help="those whose module and change match this")
+    parser.add_argument("--next", action="store_true", help="a new round: laws have been written")
     parser.add_argument("--report", action="store_true", help="run nothing")
     options = parser.parse_args()
+    options.round = max([1, *(row[_ROUND] + options.next for row in stored().values())])
     limits = dict.fromkeys(ROOMS, 10**9)
     if options.set:
         limits = {name: int(count) for name, count in (each.split("=") for each in options.set)}
@@ -430,7 +445,8 @@ def _run_room(room: str, limit: int, options: argparse.Namespace) -> None:
             return  # as before: the other tests were not asked
         rows = stored()
         row |= {"outcome": outcome, "seconds": seconds, "by": by}
-        row[_FIRST] = rows.get(mutant.key, {_FIRST: outcome})[_FIRST]
+        new = {_FIRST: outcome, _ROUND: options.round}
+        row |= {name: rows.get(mutant.key, new)[name] for name in new}
         store(rows | {mutant.key: row})
         took = f"{time.perf_counter() - begun:6.0f} s {seconds:5.1f} s"
         print(f"{outcome:9} {took}  {mutant.title}  {by.rpartition('/')[2]}", flush=True)
@@ -474,6 +490,40 @@ class Share:
         """
         n = self.fresh - self.excused
         return f"{_percent(self.fresh - self.unseen, n)} of {n}" if n else "not kept"
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What became of the mutants of one round when they were tried first.
+
+    ``excused`` survived it, and for these there is a reason; all other survivors count.
+    """
+
+    round: int
+    room: str
+    tried: int
+    unseen: int
+    excused: int
+
+    @property
+    def percent(self) -> str:
+        """Killed of those without a reason to survive, with Wilson's 95 % interval."""
+        n = self.tried - self.excused
+        return f"{_percent(self.tried - self.unseen, n)} of {n}"
+
+
+def sights() -> list[Sight]:
+    """Of each round those of each room, and of all; 0 are those before rounds were kept."""
+    fresh = [row for row in _current() if row[_FIRST]]
+    found = []
+    for number in sorted({row[_ROUND] for row in fresh}):
+        own = [row for row in fresh if row[_ROUND] == number]
+        for room in [*(each for each in ROOMS if each in {row["room"] for row in own}), "all"]:
+            some = [row for row in own if room in (row["room"], "all")]
+            unseen = [row for row in some if row[_FIRST] == SURVIVED]
+            excused = [each for each in unseen if each["outcome"] == SURVIVED and reason_of(each)]
+            found.append(Sight(number, room, len(some), len(unseen), len(excused)))
+    return found
 
 
 def _percent(killed: int, n: int) -> str:
@@ -531,6 +581,8 @@ def table() -> str:
     for each in shares():
         counts = f"{each.known:8} {each.tried:6} {each.killed:7} {each.explained:14}"
         lines.append(f"{each.room:16} {counts}  {each.percent:20}  {each.first}")
+    lines += ["", "At first sight, round by round:"]
+    lines += [f"{each.round:5}  {each.room:16} {each.percent}" for each in sights()]
     lines += ["", "Survivors:"]
     for what, why in survivors():
         lines += [f"- {what}", f"  {why or 'not killed'}"]
@@ -546,6 +598,14 @@ def markdown() -> str:
     for each in shares():
         counts = (each.known, each.tried, each.killed, each.explained, each.percent, each.first)
         lines.append(f"| {each.room} | {' | '.join(map(str, counts))} |")
+    lines += [
+        "",
+        "| round | room | tried | survived it | of these for a reason | killed of the rest |",
+    ]
+    lines += ["|---:|---|---:|---:|---:|---|"]
+    for each in sights():
+        counts = (each.round, each.room, each.tried, each.unseen, each.excused, each.percent)
+        lines.append(f"| {' | '.join(map(str, counts))} |")
     reasons: dict[str, int] = {}
     for _, why in survivors():
         reasons[why or "No reason known, and no test yet."] = (
@@ -562,11 +622,23 @@ _COVERED = "A margin more: a later one on the same path covers it, too."
 _TIE = "Of two rounded numbers that are equal: both answers hold."
 _WIDER = "Wider by a millionth or less, or one of two values that both hold."
 
+_RISING = "Activations rise: their slopes, products of numbers that are not negative, have no sign."
+
+_POSITIVE = "Nodes and weights of the rules of integration are not negative."
+_SIGN = "Of a sign: dividing by it is multiplying by it."
+_GUARD = "A guard against 0 / 0: no number that matters is as small."
+_SAME = "At zero both cases say the same."
+_SHORT = "A way that is saved: it would lead to the same."
+
 _ROUNDED = "float(factor.abs().max() * (size * wrong).sum()) * (1 + SLACK) + TINY"
 
 #: Why a survivor computes nothing wrong: (end of the module, function, before, after), "" for any.
 REASONS: dict[tuple[str, str, str, str], str] = {
     ("spectral.lanczos", "", "1", "2"): "Room for one vector more than are ever kept.",
+    ("spectral.mixing", "mixing", "", "dual < (1 + _TOLERANCE) * primal"): _EFFORT,
+    ("spectral.norm_solver", "NormSolver._on_matrices", "1", "2"): (
+        "Which stream of random numbers: it has to be another than that of the start."
+    ),
     ("spectral.mixing", "", "(1 + _TOLERANCE) * primal", ""): _EFFORT,
     ("spectral.mixing", "mixing", "1", "2"): _EFFORT,
     ("spectral.mixing", "mixing", "sweep == _SWEEPS", "sweep != _SWEEPS"): _EFFORT,
@@ -598,6 +670,8 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("relu.lagrangian", "_improved", "", ""): _SEARCH,
     ("relu.lagrangian", "_ascend", "", ""): _SEARCH,
     ("relu.lagrangian", "_nu", "", ""): _SEARCH,
+    ("relu.lagrangian", "_start", "", ""): _SEARCH,
+    ("relu.lagrangian", "_estimate", "", ""): _SEARCH,
     ("relu.cut", "signs", "", ""): _SEARCH,
     ("certified.quadratic", "Form.worst", "", ""): _SEARCH,
     ("certified.quadratic", "Form._weights", "", ""): _SEARCH,
@@ -632,6 +706,9 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("relu.lagrangian", "_proved", "max(lacking, 0.0)", ""): _SEARCH,
     ("exact_path.pieces", "_Point.hinged", "factor.abs()", "factor"): (
         "Of factors of at most 1 in size 1 is taken."
+    ),
+    ("networks.plain", "refuse_another", "runs[finite].abs()", ""): (
+        "Where logits agree the others are as large; where not, it is refused all the more."
     ),
     ("networks.plain", "refuse_another", "unrolled[finite].abs()", ""): (
         "Where logits agree the others are as large; where not, it is refused all the more."
@@ -681,6 +758,63 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("calibrated.procedure", "by_group", "1", "2"): "Where there is None, there is nothing else.",
     ("bounding.validation", "", "0.0001", "0.0002"): "What counts as rounding at the ball's rim.",
     ("basics.whole_files", "sha256_of", "2 ** 20", "2 * 20"): "Bytes that are read at once.",
+    ("relu.reach", "reach", "low > 0", "low >= 0"): _TIE,
+    ("relu.adjoint", "largest", "coefficients[:, columns] * compact.s[columns]", ""): _SIGN,
+    ("exact_path.flips", "flips", "change * torch.where(layer.on, -1.0, 1.0).double()", ""): _SIGN,
+    ("exact_path.norm", "_Multipliers.parts", "terms.abs()", "terms"): (
+        "Squares and products of what is not negative: none of these terms is."
+    ),
+    ("exact_path.pieces", "pieces", "_GRID + 1", ""): (
+        "Into how many cells a path is cut beside its kinks: boxes hold over any of them."
+    ),
+    ("relu.reach", "_substituted", "taken * compact.s[columns]", ""): _SIGN,
+    ("relu.sweep", "_reach_of_all", "columns * s", ""): _SIGN,
+    ("relu.sweep", "_reach_of_all", "tangent.T * s.unsqueeze(1)", ""): _SIGN,
+    ("relu.compact", "Compact.switched", "self.matrix[:, neuron] * s", ""): _SIGN,
+    ("certified.deviation", "", "abs(weight)", "weight"): _POSITIVE,
+    ("relu.deviation", "", "abs(weight)", "weight"): _POSITIVE,
+    ("certified.taylor_along", "", "abs(at.weight)", "at.weight"): _POSITIVE,
+    ("certified.taylor_along", "", "abs(share)", "share"): _POSITIVE,
+    ("relu.deviation", "Moving._climbed", "", ""): _SEARCH,
+    ("relu.deviation", "_starts", "", ""): _SEARCH,
+    ("relu.tree", "Tree._try", "", ""): _SEARCH,
+    ("relu.reach", "", "1e-300", "2e-300"): _GUARD,
+    ("relu.region", "", "1e-300", "2e-300"): _GUARD,
+    ("relu.sweep", "_empty", "0", "1"): "The shape of what is empty, of which nothing is taken.",
+    ("certified.expansion", "_assemble", "2", "4"): _WIDER,
+    ("relu.reach", "upper", "reach_of > 0", "reach_of <= 0"): (
+        "A row always has zeros, for its own layer: a way that is saved is then not saved."
+    ),
+    ("relu.lagrangian", "_proved", "nu > 0", "nu >= 0"): (
+        "Divided by zero nothing is finite, and nothing is proved either way."
+    ),
+    ("relu.sweep", "_layer", "above.value >= 0", "above.value > 0"): _TIE,
+    ("relu.sweep", "_layer", "value >= 0", "value > 0"): _TIE,
+    ("relu.adjoint", "", "1e-300", "2e-300"): _GUARD,
+    ("relu.adjoint", "largest", "high > 0", "high >= 0"): _SAME,
+    ("relu.adjoint", "largest", "low < 0", "low <= 0"): _SAME,
+    ("relu.reach", "extended", "low >= 0", "low > 0"): _SAME,
+    ("relu.reach", "_substituted", "", "taken >= 0"): _SHORT,
+    ("relu.reach", "upper", "", "reach_of >= 0"): _SHORT,
+    ("relu.reach", "upper", "", "by_chords.value <= by_box.value"): _TIE,
+    ("relu.cut", "_dual", "", "len(rows) >= rows.shape[1]"): (
+        "Of a square matrix and its transpose both products have the same eigenvalues."
+    ),
+    ("relu.deviation", "flips", "max(margins) > 0.01", "max(margins) >= 0.01"): _TIE,
+    ("certified.expansion", "", "slope.abs()", "slope"): _RISING,
+    ("certified.remainder", "", "slope.abs()", "slope"): _RISING,
+    ("certified.taylor", "", "layer.slope.abs()", "layer.slope"): _RISING,
+    ("certified.deviation", "first_and_second_order", "1000000.0", ""): _SEARCH,
+    ("certified.deviation", "_moving_factor", "up(epsilon * norms + mean.component)", ""): _COVERED,
+    ("certified.curvature", "curvature", "64", "128"): _WIDER,
+    ("certified.taylor_along", "SmoothDirections.__call__", "up(rest)", "rest"): _COVERED,
+    ("certified.expanding", "", "0", "1"): (
+        "Whether layers of a single neuron count as wide: both enclosures hold."
+    ),
+    ("relu.deviation", "Moving.branched", "", "value < EXACT * tree.attained"): _TIE,
+    ("certified.certify", "unrolled_network", "2", "4"): (
+        "At more points of the ball the network that runs is compared with the unrolled one."
+    ),
 }
 
 

@@ -10,6 +10,8 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from statistics import median
 
 import torch
@@ -170,6 +172,38 @@ def against_captum(name: str, model: nn.Module, x: Tensor) -> None:
     print(render(title, ["", "ratio", "goal", "maps apart"], shown), flush=True)
 
 
+def along(x: Tensor) -> None:
+    """Points of a path through layers that narrow: these at every point, or once."""
+    rows = []
+    for name, widths in {
+        "784-100-100-10": (784, 100, 100, 10),
+        "3072-256-10": (3072, 256, 10),
+    }.items():
+        torch.manual_seed(0)
+        pairs = pairwise(widths)
+        made = [each for pair in pairs for each in (nn.Linear(*pair), nn.Softplus(20.0))]
+        model = nn.Sequential(*made[:-1]).eval()
+        points = x.flatten(1) if widths[0] == 784 else torch.rand(len(x), widths[0])
+        together, apart = Classifier(model), Classifier(model)
+        apart._structures.use_stem = lambda *_: None
+        both = {"together": together, "apart": apart}
+        maps = {way: ab.IntegratedGradients(each, steps=50) for way, each in both.items()}
+        at = {way: each.linearize(points).jacobian for way, each in maps.items()}
+        jobs: dict[str, Jobs] = {
+            "integrated gradients": {way: partial(each, points) for way, each in maps.items()},
+            "product with the Jacobian": {
+                way: partial(each.matvec, points) for way, each in at.items()
+            },
+        }
+        rows += [
+            [name, job, ratio(rounds(work), "apart", "together")] for job, work in jobs.items()
+        ]
+    title = (
+        f"50 points of a path, {len(x)} examples: all layers at each point / the first ones once"
+    )
+    print(render(title, ["network", "", "ratio"], rows), flush=True)
+
+
 def blocks(x: Tensor) -> None:
     """The dense Jacobian of one image: many products at one point."""
     model = small_cnn()
@@ -239,6 +273,8 @@ def main() -> None:
     against_captum("SmallCNN", small_cnn(), x[:IMAGES])
     print()
     against_captum("784-100-100-10", layers(), x[:IMAGES])
+    print()
+    along(x[:IMAGES])
     blocks(x)
 
 

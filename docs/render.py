@@ -99,8 +99,9 @@ def faults(stored: Path = ROOT / "benchmarks" / "faults.csv") -> str:
     """What faults cost, from the trials that are stored; totals below."""
     with stored.open(newline="") as file:
         heads, *lines = csv.reader(file)
-    sums = [str(sum(int(line[column]) for line in lines)) for column in range(2, len(heads))]
-    table = [heads, ["---"] * 2 + ["---:"] * len(sums), *lines, ["all", "", *sums]]
+    sums = [str(sum(int(line[column]) for line in lines)) for column in range(2, len(heads) - 1)]
+    rule = ["---"] * 2 + ["---:"] * len(sums) + ["---"]
+    table = [heads, rule, *lines, ["all", "", *sums, ""]]
     return "\n".join(f"| {' | '.join(line)} |" for line in table)
 
 

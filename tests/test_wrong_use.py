@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import attribound as ab
-from attribound.attacks import PGD, AttributionAscent, KinkSteps, RandomPerturbation, judge
+from attribound.attacks import PGD, AttributionAscent, BestOf, KinkSteps, RandomPerturbation, judge
 
 BALL = ab.L2Ball(0.05)
 X = torch.rand(2, 7, generator=torch.Generator().manual_seed(0))
@@ -207,6 +207,111 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a second argument": (
         lambda: bound(Masked()),
         r"model: expected a forward that wants x alone, got .*'mask'; .*lambda x: model\(x, mask\)",
+    ),
+}
+
+OTHER = "{}: expected one of {}, got {}.*; use"
+WRONG |= {
+    "parts of their own shapes": (
+        lambda: bound(net(), torch.nested.nested_tensor([X[0], X[1, :3]], layout=torch.jagged)),
+        DENSE.format("a nested one"),
+    ),
+    "limits of another shape": (
+        lambda: bound(net(), ball=ab.LinfBall(0.1, low=torch.zeros(3), high=1)),
+        r"low: expected a number or shape \(7,\) or \(2, 7\), got shape \(3,\); give one limit",
+    ),
+    "lazy weights": (
+        lambda: bound(nn.Sequential(nn.LazyLinear(3))),
+        r"model: expected weights that are there, got lazy ones.*; call model\(x\) once",
+    ),
+    "no layer": (
+        lambda: bound(nn.Sequential(nn.Linear(7, 3), None)),
+        r"model: expected modules in a Sequential, got None; use nn.Identity\(\)",
+    ),
+    "no layer inside": (
+        lambda: bound(nn.Sequential(nn.Sequential(nn.Linear(7, 3), None))),
+        "model: expected modules in a Sequential, got None in '0'; use",
+    ),
+    "a class among attacks": (
+        lambda: BestOf(PGD, AttributionAscent()),
+        r"BestOf: expected attacks, got PGD; make them: BestOf\(PGD\(\)",
+    ),
+    "a number among attacks": (lambda: BestOf(3), "BestOf: expected attacks, got int; make"),
+    "a text as repeats": (
+        lambda: PGD().repeat("3"),
+        "times: expected a whole number, 1 or more, got '3'; the paper repeats",
+    ),
+    "a text as seed": (
+        lambda: AttributionAscent(seed="a")(ab.Saliency(net()), X, BALL),
+        "seed: expected a whole number, got 'a'; use e.g. 0",
+    ),
+    "a text as objective": (
+        lambda: AttributionAscent("angle")(ab.Saliency(net()), X, BALL),
+        OTHER.format("objective", "MapObjective", "'angle'"),
+    ),
+    "no attributions for a beta": (
+        lambda: ab.choose_beta(net(), X, []),
+        "attributions: expected at least one, got none; use",
+    ),
+    "a text as attributions for a beta": (
+        lambda: ab.choose_beta(net(), X, "ig"),
+        OTHER.format("attributions", "Attribution", "'i'"),
+    ),
+    "arrays, compared": (
+        lambda: ab.metrics.compare(X.numpy(), X.numpy()),
+        OTHER.format("attributions", "Tensor", "array"),
+    ),
+    "a text as limit of a certificate": (
+        lambda: ab.Certified(memory_limit="4GB"),
+        "Certified: expected memory_limit > 0.*, got memory_limit='4GB'.*; use e.g.",
+    ),
+    "a number as solver": (
+        lambda: ab.FirstOrder(solver=3),
+        OTHER.format("solver", "SpectralSolver", "3"),
+    ),
+    "a text as norm": (
+        lambda: ab.FirstOrder(norm="inf"),
+        OTHER.format("norm", "NormSolver", "'inf'"),
+    ),
+    "a text as limit of a network": (
+        lambda: ab.Classifier(net(), memory_limit="1GB"),
+        "memory_limit: expected a number of bytes above 0, got '1GB'; use",
+    ),
+    "steps without end": (
+        lambda: ab.IntegratedGradients(net(), steps=10**12),
+        "steps: expected at most 1,048,576 of the quadrature riemann_right, got 1,000,000,000,000;",
+    ),
+    "nodes without end": (
+        lambda: ab.IntegratedGradients(net(), steps=10**5, quadrature="gauss_legendre"),
+        "steps: expected at most 2,048 of the quadrature gauss_legendre, got 100,000; 800",
+    ),
+    "an engine's name": (
+        lambda: ab.audit(net(), X, engine="local"),
+        r"engine: expected an engine, got 'local'; use attribound.LocalEngine\(workers=2\)",
+    ),
+    "a number as folder": (
+        lambda: ab.audit(net(), X, out=3),
+        "out: expected one of PathLike, got 3; name a folder",
+    ),
+    "a file as folder": (
+        lambda: ab.audit(net(), X, out=__file__, attributions="saliency", balls=BALL),
+        "test_wrong_use.py: expected the name of a folder.*, got File exists; choose another",
+    ),
+    "a name that no folder has": (
+        lambda: ab.audit(net(), X, out="a\0b", attributions="saliency", balls=BALL),
+        "expected the name of a folder.*, got .*null.*; choose another",
+    ),
+    "a device that is none": (
+        lambda: ab.audit(net(), X, device="gpu", attributions="saliency", balls=BALL),
+        "device: expected one that this machine has, .*, got 'gpu', .*; leave it out for cpu",
+    ),
+    "a text as workers": (
+        lambda: ab.LocalEngine(workers="2"),
+        "workers: expected a whole number, 1 or more, got '2'; give more",
+    ),
+    "a value of many brackets": (
+        lambda: ab.from_spec("absolute:base=(" * 40 + "ig" + ")" * 40, ab.Attribution),
+        r"absolute:base.*\.\.\.: expected brackets within brackets at most 32 deep, got 40; no",
     ),
 }
 

@@ -40,6 +40,20 @@ def test_it_crosses_a_kink_that_is_within_reach(
     assert attack(ab.Saliency(beyond), x, ball, 0).deviation == 0
 
 
+@pytest.mark.parametrize("attack", [KinkSteps(4), KinkJumps(4)])
+def test_a_neuron_that_nothing_moves_is_in_nobodys_way(attack: ab.Attack) -> None:
+    """Fed by a dead neuron alone it has an argument, but no slope."""
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[3.0, 4.0], [1.0, 1.0]]))
+        net[0].bias.copy_(torch.tensor([-0.4, -5.0]))
+        net[2].weight.copy_(torch.eye(2))
+        net[2].bias.copy_(torch.tensor([1.0, 0.5]))
+        net[4].weight.fill_(1.0)
+    found = attack(ab.Saliency(net.eval()), torch.zeros(1, 2), ab.L2Ball(0.1), 0)
+    assert found.deviation.item() == pytest.approx(5.0)
+
+
 @pytest.mark.parametrize("attack", [KinkSteps(), KinkJumps()])
 def test_networks_without_kinks_are_no_reason_to_fail(attack: ab.Attack) -> None:
     net = nn.Sequential(nn.Linear(2, 3)).eval()

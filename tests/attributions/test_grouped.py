@@ -123,6 +123,29 @@ def test_a_certificate_without_the_root_of_the_size_is_exceeded() -> None:
     torch.testing.assert_close(made, 3 * plain)
 
 
+def test_certificates_of_sums_are_those_of_the_map_times_the_root() -> None:
+    """Every value of them; what stopped is said, what is open of the map is asked anew of sums."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 20), nn.ReLU(), nn.Linear(20, 3))
+    x, base = torch.rand(3, 6), ab.Saliency(net.eval())
+    method, stopped = ab.Certified(nodes=1), False
+    for groups, stretch in (([0, 0, 1, 1, 1, 1], 2.0), ([0, 1, 2, 3, 4, 5], 1.0)):
+        grouped = ab.Grouped(base, torch.tensor(groups))
+        for ball in (ab.L2Ball(0.02), ab.L2Ball(0.3)):
+            plain, made = (ab.bound(each, x, ball, method=method) for each in (base, grouped))
+            assert made.values.keys() == plain.values.keys()
+            for name, each in plain.values.items():
+                torch.testing.assert_close(made.values[name], each * stretch, rtol=1e-6, atol=0)
+            open_ = ab.Status.ANGLE_UNBOUNDED | ab.Status.VACUOUS
+            for row, status in enumerate(made.status):
+                assert status & ~open_ == plain.status[row] & ~open_
+                wide = made.degrees[row].item() == 180
+                assert (status & open_ == open_) == wide
+                assert bool(status & open_) == wide
+            stopped |= any(ab.Status.STOPPED in each for each in made.status)
+    assert stopped
+
+
 def test_certificates_of_sums_say_what_they_leave_open() -> None:
     """Whether an angle is bounded, whether the sums are zero: of the sums, not of the map."""
     model, x = relu()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import torch
 
 import attribound as ab
 from attribound.attacks import PGD, Attack, AttributionAscent, BestOf, KinkSteps, OnlyIn
@@ -73,6 +75,41 @@ def test_they_are_those_of_the_samples_themselves(run: Run, base: str) -> None:
         assert from_spec(own.provenance.attack, Attack) == BestOf(
             AttributionAscent(steps=4), AttributionAscent(steps=1, seed=5)
         )
+
+
+def test_samples_that_a_program_gave_are_known_again(tmp_path: Path) -> None:
+    """Their calibration has hashes of them, or there is none."""
+    x, model = torch.rand(30, 1, 8, 8, dtype=torch.float64), tiny.build()
+    told = {"engine": LocalEngine(threads=1), **SETTINGS, "balls": BALLS[0]}
+    found = audit(model, x, limit=20, **told)
+    with pytest.raises(ab.InputError, match=r"data: expected what the run was given.*, got none"):
+        FromRun(alpha=0.1)(found, model)
+    with pytest.raises(ab.InputError, match="data: expected the samples of the run, sha256"):
+        FromRun(alpha=0.1)(found, model, 2 * x)
+    (own,) = FromRun(alpha=0.1)(found, model, x).values()
+    assert len(own.provenance.samples) == 20
+    own.save(tmp_path / "own.json")
+    told |= {"calibrated": ab.Calibrated(str(tmp_path))}
+    with pytest.raises(
+        ab.InputError, match=r"none that a calibration was made with.* got 20 of 30"
+    ):
+        audit(model, x, **told)
+    assert audit(model, x, skip=20, limit=10, **told).finished
+    document = json.loads((tmp_path / "own.json").read_text())
+    (tmp_path / "own.json").write_text(json.dumps({**document, "sample_hashes": []}))
+    with pytest.raises(
+        ab.InputError, match=r"file own.json: expected hashes of the samples.*again"
+    ):
+        audit(model, x, skip=20, limit=10, **told)
+
+
+def test_a_bound_of_a_sample_of_the_calibration_says_so() -> None:
+    model, x = tiny.build().double(), torch.rand(20, 1, 8, 8, dtype=torch.float64)
+    saliency = ab.Saliency(model)
+    found = ab.calibrate(saliency, x, BALLS[0])
+    mixed = torch.cat([x[3:4], x[3:4] + 1e-3])
+    bound = ab.bound(saliency, mixed, BALLS[0], method=found)
+    assert [ab.Status.CALIBRATED_WITH in each for each in bound.status] == [True, False]
 
 
 def test_an_audit_of_other_samples_uses_them(run: Run, tmp_path: Path) -> None:

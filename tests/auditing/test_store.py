@@ -410,5 +410,5 @@ class TestFullDisk:
 
     def test_a_folder_that_may_not_be_made(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
-        with pytest.raises(StorageError, match=r"Not a directory.*check the disk"):
+        with pytest.raises(InputError, match=r"folder, .*, got Not a directory; choose another"):
             Run.create(tmp_path / "file" / "run", manifest())

@@ -109,6 +109,25 @@ def test_projection_keeps_the_range() -> None:
         ball.check_inside(x + 1)
 
 
+def test_ranges_and_units_are_those_of_the_numbers_of_x() -> None:
+    """In float64 0.9 is no float32: a ball that ends there instead leaves points out."""
+    x = torch.tensor([[0.1, 0.5, 0.9]], dtype=torch.float64)
+    ball = ab.LinfBall(3.0, low=0.1, high=0.9)
+    ball.check_inside(x)
+    low, high = ball.limits(x)
+    far = torch.full_like(x, 2.0)
+    assert (x + high).tolist() == [[0.9, 0.5 + (0.9 - 0.5), 0.9]]
+    assert low.tolist() == [[0.0, 0.1 - 0.5, 0.1 - 0.9]]
+    assert (x + ball.clip(far, x)).tolist() == [[0.9] * 3]
+    assert (x + ball.project(-far, x)).min().item() == 0.1
+    scaled = ab.LinfBall(1.0, scale=0.3)
+    assert scaled.limits(x)[1].tolist() == [[0.3] * 3]
+    assert ab.LinfBall(1.0, low=0.1, high=0.1 + 1e-12).limited
+    narrow = x.float().clamp(0.1, 0.9)
+    ball.check_inside(narrow)
+    assert (narrow + ball.clip(far.float(), narrow)).max() == torch.tensor(0.9)
+
+
 def test_ranges_are_part_of_the_value() -> None:
     assert ab.LinfBall(0.1, low=0, high=1) != ab.LinfBall(0.1)
     assert repr(ab.LpBall(0.1, 3, low=0)) == "LpBall(epsilon=0.1, p=3.0, low=0.0)"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ from attribound.basics.whole_files import (
     UNFINISHED,
     clear_leftovers,
     is_leftover,
+    made_folder,
     sha256_of,
     write_whole,
 )
@@ -213,3 +216,36 @@ def test_what_is_not_there_is_not_there(made) -> None:
         Later(made).question  # noqa: B018
     with pytest.raises(ModuleNotFoundError, match="never_written"):
         Later("never_written").answer  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["file", "file/below", "x" * 300, "a\0b", "circle"])
+def test_what_can_be_no_folder(tmp_path, name) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    with pytest.raises(InputError, match=r"expected the name of a folder, .*; choose another"):
+        made_folder(tmp_path / name)
+    assert made_folder(tmp_path / "new" / "folder").is_dir()
+
+
+def test_a_folder_that_the_system_refuses(tmp_path, monkeypatch) -> None:
+    def refused(*args: object, **named: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    with pytest.raises(whole_files.StorageError, match=r"got Permission denied .EACCES.; check"):
+        made_folder(tmp_path / "new")
+
+
+def test_toml_that_takes_much_more_than_it_is(tmp_path) -> None:
+    (tmp_path / "a.toml").write_text("a" + ".a" * 64 + " = 1")
+    with pytest.raises(
+        InputError, match=r"a.toml: expected keys of at most 64 parts, got 65, with"
+    ):
+        read_toml(tmp_path / "a.toml")
+    (tmp_path / "a.toml").write_text(f"a{'.a' * 60} = [{'1.5, ' * 1000}]")
+    assert "a" in read_toml(tmp_path / "a.toml")
+    digits = "1" + "0" * 5000
+    (tmp_path / "a.toml").write_text(f"a = {digits}")
+    with pytest.raises(InputError, match="expected a TOML file, got ValueError: Exceeds the limit"):
+        read_toml(tmp_path / "a.toml")
+    assert toml_value(digits) == digits

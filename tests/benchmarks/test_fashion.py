@@ -266,6 +266,9 @@ def test_what_the_page_says_of_certificates_is_what_the_rows_say() -> None:
     images = [name for name in {row["network"] for row in rows} if name[:3] in ("mlp", "tin")]
     nodes = span([(name, *ball, "ig-10") for name in images for ball in l2])
     assert f"they are at {nodes} times the attack on images" in said
+    asked = [("l2", 0.01), ("linf", 0.005), ("l2", 0.05)]
+    near, cube, far = (statistics.median(ratios("cnn-at", *each, "ig-10")) for each in asked)
+    assert f"at {near:.1f} times at l2 .01, at {cube:.1f} at l∞ .005 and at {far:.0f} at" in said
 
 
 SOURCE = '''

@@ -197,7 +197,7 @@ def test_the_factor_is_that_of_the_library() -> None:
     stored = [{**row(1.0, 1.0, 1.0), **own} for own in run.rows().to_pylist()]
     others = [{**each, "role": "calibration"} for each in stored]
     (found,) = scored(table(stored[0], *others))
-    calibration = FromRun()(run, tiny)["saliency", ball]
+    calibration = FromRun()(run, tiny, (x, y))["saliency", ball]
     assert found.factor == pytest.approx(calibration.factor)
 
 

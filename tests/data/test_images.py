@@ -174,3 +174,18 @@ def test_a_bomb_is_refused(monkeypatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     with pytest.raises(ab.InputError, match=r"it: .*decompression bomb"):
         decode(PNG, SAME)
+
+
+def test_a_line_is_not_scaled_until_it_is_a_plane() -> None:
+    thin = encoded(Image.new("L", (2**20, 1)))
+    with pytest.raises(
+        ab.InputError, match=r"it: expected at most 33,554,432 pixels, scaled.* cut"
+    ):
+        decode(thin, Frame.square(1, 64))
+    assert decode(thin, Frame(1, 1, 2**20, 1)).shape == (1, 1, 2**20)  # as it is
+
+
+@pytest.mark.parametrize("size", [0, -1, 4097, 10**12])
+def test_sizes_that_no_network_takes(size) -> None:
+    with pytest.raises(ab.InputError, match=r"size: expected 1 or more, .* 16,777,216 values, got"):
+        common_frame("it", [Encoded("it", PNG)], size)

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import attribound as ab
-from attribound.data import Columns, Layout, arrays, load, split
+from attribound.basics import limits
+from attribound.data import Columns, Layout, arrays, load, split, tables
 
 TABLE = """who,age,income,housing,good
 a,31,1200.5,own,yes
@@ -210,6 +211,34 @@ def test_refuses_names_as_categories(tmp_path) -> None:
         ab.InputError, match=r"120 different texts, e.g. 'n0'; leave it out .--drop"
     ):
         load(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("digits", [20, 5000])
+def test_labels_with_more_digits_than_numbers_have(tmp_path, digits) -> None:
+    (tmp_path / "a.csv").write_text(f"a,y\n1,{'9' * digits}\n2,0\n")
+    with pytest.raises(ab.InputError, match="number the classes from 0, at most 1000000, got 9999"):
+        load(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text(f"a,y\n1,{'0' * digits}1\n2,0\n")
+    assert load(tmp_path / "a.csv").labels.tolist() == [1, 0]
+
+
+def test_more_columns_than_a_table_has(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tables, "MOST_COLUMNS", 3)
+    (tmp_path / "a.csv").write_text("a,b,y\n1,2,0\n")
+    assert load(tmp_path / "a.csv").shape == (2,)
+    (tmp_path / "a.csv").write_text("a,b,c,y\n1,2,3,0\n")
+    with pytest.raises(ab.InputError, match="a: expected at most 3 columns, got 4; save"):
+        load(tmp_path / "a.csv")
+
+
+def test_categories_that_take_much_more_memory_than_their_file(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(limits, "ALWAYS", 2**10)
+    rows = [f"{chr(65 + row % 50)},{row % 2}\n" for row in range(100)]
+    (tmp_path / "a.csv").write_text("a,y\n" + "".join(rows))
+    assert load(tmp_path / "a.csv").shape == (50,)
+    monkeypatch.setattr(limits, "TIMES", 50)
+    with pytest.raises(ab.InputError, match=r"at most 19.53 KiB in .*, got 39.06 KiB; join rare"):
+        load(tmp_path / "a.csv")
 
 
 def test_no_other_encoding(tmp_path) -> None:

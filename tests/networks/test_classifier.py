@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import attribound as ab
 import cases
 import laws
-from attribound.networks.classifier import second_derivative
+from attribound.networks.fast_derivatives import second_derivative
 from attribound.networks.kinks import find_ending
 
 ACT = pytest.mark.parametrize("act", ["__call__", "linearize"])

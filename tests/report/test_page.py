@@ -11,7 +11,8 @@ import torch
 
 import attribound as ab
 from attribound.basics.errors import InputError
-from attribound.report import write_html
+from attribound.data.examples import InMemory
+from attribound.report import export, write_html
 from attribound.report.gallery import BYTES
 from attribound.report.groups import groups
 from attribound.report.page import render
@@ -150,3 +151,21 @@ def test_what_is_missing_is_named(run, monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "plotly.offline", None)
     with pytest.raises(InputError, match=r"pip install 'attribound\[audit\]'"):
         render(run)
+
+
+def test_names_turn_no_line_around_and_move_no_cursor(tmp_path) -> None:
+    """Class names and ids with control characters and marks of direction, in page and CSV."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3))
+    sly = ["a\u202eb\x1b[31m\x07", "x\u2066y\x9b2J", "z\x7f"]
+    examples = InMemory("d\u202ed", torch.rand(3, 6), torch.tensor([0, 1, 2]), sly)
+    examples.ids = ("1\x1b[2J", "2\u202e", "3\x9b")
+    run = ab.audit(net, examples, attributions="saliency", balls=ab.L2Ball(0.1))
+    html = render(run)
+    (path, *_) = export(run, "csv", tmp_path / "rows.csv")
+    for text in (html, path.read_text()):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2066]", text)
+    assert "a\\u202eb\\u001b[31m" in html
+    assert "1\\x1b[2J" in path.read_text()
+    data = re.search('<script type="application/json"[^>]*>(.*?)</script>', html, re.DOTALL)
+    assert json.loads(data[1])

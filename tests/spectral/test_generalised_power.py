@@ -86,3 +86,12 @@ def test_streams_and_seeds_differ_and_repeat() -> None:
 def test_full_rank_is_enough_and_no_more_than_the_size() -> None:
     assert [full_rank(n) for n in (1, 2, 50, 200)] == [1, 2, 11, 21]
     assert all(full_rank(n) * (full_rank(n) + 1) / 2 > n for n in range(8, 300))
+
+
+def test_the_full_rank_is_the_least_above_patakis_by_one() -> None:
+    """r (r + 1) / 2 is more than n from it on: there no optimum is spurious; never above n."""
+    for size in range(1, 300):
+        least = next(r for r in range(size + 3) if r * r >= 2 * size)
+        rank = full_rank(size)
+        assert rank == min(size, least + 1)
+        assert rank * (rank + 1) // 2 > size or rank == size

@@ -14,6 +14,7 @@ from attribound.training.directory import (
     Directory,
     differences,
     read_json,
+    stored_settings,
     versions,
     write_json,
 )
@@ -122,3 +123,15 @@ def test_versions_name_the_commit_of_a_checkout(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("PATH", "")
     module._commit.cache_clear()
     assert module._commit(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("stored", "got"), [({}, "none"), ([1], "none"), ({"settings": "a"}, "str")], ids=str
+)
+def test_a_description_without_settings(tmp_path, stored, got) -> None:
+    directory = Directory(tmp_path)
+    write_json(directory.config, stored)
+    with pytest.raises(InputError, match=f"description of a training, .*, got {got}; the file was"):
+        stored_settings(directory)
+    write_json(directory.config, document())
+    assert stored_settings(directory) == {"epochs": 3}

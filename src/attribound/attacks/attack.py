@@ -17,6 +17,7 @@ from attribound.attributions import Attribution
 from attribound.attributions.base import check_attribution
 from attribound.balls import Ball, check_ball
 from attribound.basics.errors import InputError
+from attribound.basics.numbers import check_count
 from attribound.networks.inputs import Target, check_inputs
 from attribound.results import Attacked
 from attribound.values import Value, class_of, register
@@ -138,6 +139,10 @@ class SearchAttack(Attack):
     ) -> list[Attacked]:
         x, labels = self.checked(attribution, x, ball, target)
         search = self.search
+        if not isinstance(self.seed, int):
+            raise InputError(
+                "seed", expected="a whole number", got=repr(self.seed), remedy="use e.g. 0"
+            )
         seeds = range(self.seed, self.seed + times)
         deltas: list[list[Tensor]] = [[] for _ in seeds]
         spent = [0 for _ in seeds]
@@ -181,6 +186,14 @@ class BestOf(Attack):
                 got="none",
                 remedy="e.g. BestOf(PGD(), AttributionAscent())",
             )
+        for each in attacks:
+            if not isinstance(each, Attack):
+                raise InputError(
+                    "BestOf",
+                    expected="attacks",
+                    got=getattr(each, "__name__", type(each).__name__),
+                    remedy="make them: BestOf(PGD(), AttributionAscent())",
+                )
         object.__setattr__(self, "attacks", attacks)
 
     def seeded(self, seed: int) -> Attack:
@@ -215,13 +228,7 @@ class Repeated(Attack):
 
     def __post_init__(self) -> None:
         """Refuse an attack that is never made."""
-        if self.times < 1:
-            raise InputError(
-                "times",
-                expected="1 or more",
-                got=repr(self.times),
-                remedy="the paper repeats 20 times",
-            )
+        check_count("times", self.times, "the paper repeats 20 times")
 
     def seeded(self, seed: int) -> Attack:
         """The same with ``seed`` added to the attack's."""

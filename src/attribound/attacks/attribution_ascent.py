@@ -9,7 +9,7 @@ from attribound.attacks.engine import Keep, Search
 from attribound.attacks.measures import Distance
 from attribound.attacks.objectives import MapObjective
 from attribound.attacks.steps import InBall, Jump, LinearOptimum, Start, StepRule
-from attribound.basics.numbers import check_whole
+from attribound.basics.numbers import check_whole, refuse_other
 from attribound.values import NO_SETTING, register
 
 
@@ -47,4 +47,5 @@ class AttributionAscent(SearchAttack):
         starts: tuple[Start, ...] = (LinearOptimum(),)
         if self.random_starts:
             starts += (InBall(self.random_starts),)
+        refuse_other("objective", self.objective, MapObjective, "use e.g. attacks.Angle()")
         return Search(self.objective, self.step, starts, self.keep, self.steps)

@@ -17,7 +17,8 @@ from attribound.attributions import Attribution
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import norm, per_example
-from attribound.networks.classifier import Classifier, differentiate
+from attribound.networks.classifier import Classifier
+from attribound.networks.fast_derivatives import differentiate
 from attribound.networks.hinges import weighed_hinges
 from attribound.networks.inputs import Target
 from attribound.results import Attacked
@@ -27,6 +28,7 @@ _PROBES = 8  # points of the ball at which it is seen how far arguments move
 _WITHIN = 2.0  # times what a neuron is thought to move: further off it is not in reach
 _CORRECTIONS = 60  # of a perturbation that is to cross several kinks
 _BEYOND = 0.05  # of the way to a kink, further than it
+_NO_SLOPE = 1e-12  # of the steepest argument: such a neuron does not move
 
 
 @register("at_kinks")
@@ -147,9 +149,12 @@ class _Hunt:
 
     def _meeting(self, wanted: Tensor, slopes: Tensor, offs: Tensor) -> Tensor:
         """The shortest perturbation that does what is wanted, by accelerated steps on its dual."""
-        lengths = slopes.norm(dim=2).clamp_min(torch.finfo(slopes.dtype).tiny)
+        lengths = slopes.norm(dim=2)
+        # No perturbation crosses a kink without a slope: it asks for nothing.
+        wanted = wanted * (lengths > _NO_SLOPE * lengths.amax(1, keepdim=True))
+        lengths = lengths.clamp_min(torch.finfo(slopes.dtype).tiny)
         rows = wanted.unsqueeze(2) * slopes / lengths.unsqueeze(2)
-        need = (wanted + _BEYOND) * offs / lengths * wanted.abs()
+        need = torch.where(wanted == 0, 0.0, (wanted + _BEYOND) * offs / lengths)
         gram = rows @ rows.transpose(1, 2)
         size = gram.abs().sum(2).amax(1, keepdim=True).clamp_min(1e-12)
         weights = ahead = torch.zeros_like(need)

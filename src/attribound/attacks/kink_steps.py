@@ -13,7 +13,7 @@ from attribound.attributions import Attribution
 from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import dot, norm, per_example
-from attribound.networks.classifier import differentiate
+from attribound.networks.fast_derivatives import differentiate
 from attribound.networks.hinges import hinges
 from attribound.networks.inputs import Target
 from attribound.results import Attacked

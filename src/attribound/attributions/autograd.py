@@ -12,7 +12,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attribound.attributions.base import Linearization, ModelAttribution
 from attribound.basics.errors import ModelError
-from attribound.networks.classifier import GIB, Classifier, differentiate, saved_bytes
+from attribound.networks.classifier import GIB, Classifier
+from attribound.networks.fast_derivatives import differentiate
+from attribound.networks.frozen import saved_bytes
 from attribound.networks.kinks import JUMPING, find_kinks
 from attribound.networks.probe import (
     probe_adjoint,

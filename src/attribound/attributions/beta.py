@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from attribound.attributions.base import Attribution
 from attribound.attributions.fidelity import fidelity
 from attribound.attributions.saliency import Saliency
+from attribound.basics.errors import InputError
+from attribound.basics.numbers import refuse_other
 from attribound.basics.tables import render
 from attribound.networks.smooth import smooth
 
@@ -58,6 +60,15 @@ def choose_beta(
         x: a pilot of the data, ``(batch, *features)``.
         attributions: recipes that must all be close.
     """
+    if not attributions:
+        raise InputError(
+            "attributions",
+            expected="at least one",
+            got="none",
+            remedy="use e.g. [attribound.Saliency()]",
+        )
+    for each in attributions:
+        refuse_other("attributions", each, Attribution, "use e.g. [attribound.Saliency()]")
     tried: dict[float, tuple[float, float]] = {}
     for beta in LADDER:
         copy = smooth(model, beta, share_weights=True)

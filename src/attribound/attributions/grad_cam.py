@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attribound.attributions.autograd import AutogradAttribution
 from attribound.basics.errors import InputError
-from attribound.networks.classifier import differentiate
+from attribound.networks.fast_derivatives import differentiate
 from attribound.values import register
 
 _SHOWN = 8  # names of layers in an error

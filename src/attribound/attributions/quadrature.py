@@ -27,6 +27,8 @@ def _gauss_legendre(steps: int) -> Rule:
     return (nodes + 1) / 2, weights / 2
 
 
+#: More would take minutes to count alone; nodes of Gauss are eigenvalues of a matrix of that size.
+MOST_STEPS, _MOST_NODES = 2**20, 2**11
 RULES: dict[str, Callable[[int], Rule]] = {
     "riemann_right": _riemann_right,
     "midpoint": _midpoint,
@@ -50,6 +52,14 @@ def rule(name: str, steps: int) -> tuple[Tensor, Tensor]:
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
         raise InputError(
             "steps", expected="a whole number of at least 1", got=repr(steps), remedy="use e.g. 20"
+        )
+    most = MOST_STEPS if name != "gauss_legendre" else _MOST_NODES
+    if steps > most:
+        raise InputError(
+            "steps",
+            expected=f"at most {most:,} of the quadrature {name}",
+            got=f"{steps:,}",
+            remedy="800 steps of gauss_legendre are plenty for most networks",
         )
     nodes, weights = RULES[name](steps)
     return torch.from_numpy(nodes), torch.from_numpy(weights)

@@ -40,6 +40,7 @@ from attribound.auditing.store import Run
 from attribound.auditing.subject import Subject
 from attribound.auditing.tables import described, tabled
 from attribound.basics.errors import InputError, ModelError
+from attribound.basics.numbers import refuse_other
 from attribound.basics.whole_files import sha256_of
 from attribound.bounding.calibrated.provenance import installed_version
 from attribound.values import fingerprints
@@ -82,6 +83,15 @@ def audit(
         AttriboundError: something given is unusable, or the run could not be stored.
     """
     console = Console(stderr=True) if progress is True else progress or None
+    if out is not None and not isinstance(out, str):
+        refuse_other("out", out, os.PathLike, "name a folder, e.g. runs/first")
+    if engine is not None and not callable(getattr(engine, "run", None)):
+        raise InputError(
+            "engine",
+            expected="an engine",
+            got=repr(engine),
+            remedy="use attribound.LocalEngine(workers=2)",
+        )
     with preparing(console):
         whole = settings_of(model, data, settings)
         samples = samples_of(data, whole)

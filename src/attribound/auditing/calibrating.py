@@ -13,7 +13,7 @@ from torch import nn
 from attribound.attacks import BestOf
 from attribound.attributions import Attribution
 from attribound.auditing.cells import Cell, cells
-from attribound.auditing.given import GIVEN, Samples, own_copy, samples_of, subject_of
+from attribound.auditing.given import GIVEN, Data, Samples, own_copy, samples_of, subject_of
 from attribound.auditing.settings import AuditSettings, read_settings
 from attribound.auditing.store import Run
 from attribound.auditing.subject import Subject
@@ -61,7 +61,7 @@ class FromRun:
         check_subject(self.subject)
 
     def __call__(
-        self, run: Run, model: nn.Module | None = None
+        self, run: Run, model: nn.Module | None = None, data: Data | None = None
     ) -> dict[tuple[str, Ball], Calibration]:
         """A calibration for every attribution and ball of a finished run.
 
@@ -73,6 +73,7 @@ class FromRun:
         Args:
             run: finished, without a sample that failed.
             model: the one that was audited, if that was an object of a program.
+            data: what it was audited on, if that was one.
 
         Raises:
             InputError: the run cannot serve, or has too few samples.
@@ -83,7 +84,7 @@ class FromRun:
         _refuse_unattacked(settings, own=self.subject == "yours")
         _refuse_unfinished(run)
         subject = _subject(run, settings, model)
-        hashes = _hashes(run, settings)
+        hashes = _hashes(run, settings, data)
         balls = {(ball.name, ball.epsilon): ball for ball in settings.balls}
         found = {}
         for cell in cells(run.rows()):
@@ -206,12 +207,22 @@ def refuse_calibration_samples(settings: AuditSettings, samples: Samples) -> Non
     Raises:
         InputError: some are among them; the promise is about new ones alone.
     """
-    seen = {
-        each
+    files = [
+        file
         for method in settings.claims or ()
         for file in (method.files() if isinstance(method, Calibrated) else ())
-        for each in Calibration.load(file).provenance.samples
-    }
+    ]
+    seen: set[str] = set()
+    for file in files:
+        own = Calibration.load(file).provenance.samples
+        if not own:
+            raise InputError(
+                f"calibration file {file.name}",
+                expected="hashes of the samples it was made with, to leave these out",
+                got="none",
+                remedy="calibrate again: attribound calibrate, or attribound.calibrate",
+            )
+        seen |= {*own}
     both = [index for index, each in hashes_of(samples).items() if each in seen] if seen else []
     if both:
         raise InputError(
@@ -222,16 +233,26 @@ def refuse_calibration_samples(settings: AuditSettings, samples: Samples) -> Non
         )
 
 
-def _hashes(run: Run, settings: AuditSettings) -> dict[int, str]:
-    """Of each sample of the run, by its index; none if its data are not there any more."""
-    if settings.data.startswith(GIVEN):
-        return {}
-    try:
-        samples = samples_of(None, settings)
-    except InputError:
-        return {}
+def _hashes(run: Run, settings: AuditSettings, data: Data | None) -> dict[int, str]:
+    """Of each sample of the run, by its index; refused where they are not to be had.
+
+    Without them nobody could tell whether an audit is of other samples.
+    """
+    if data is None and settings.data.startswith(GIVEN):
+        raise InputError(
+            "data",
+            expected="what the run was given, to recognise its samples in audits",
+            got="none",
+            remedy="pass the same tensors or data set: FromRun(...)(run, model, data)",
+        )
+    samples = samples_of(data, settings)
     if samples.fingerprint != run.manifest.data["fingerprint"]:
-        return {}
+        raise InputError(
+            "data",
+            expected=f"the samples of the run, {run.manifest.data['fingerprint']}",
+            got=samples.fingerprint,
+            remedy="calibrate with the data as they were, or run the audit again",
+        )
     return hashes_of(samples)
 
 

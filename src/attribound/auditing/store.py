@@ -18,7 +18,7 @@ from attribound.auditing.rows import KEY, MAPS_SCHEMA, SCHEMA, long, reasons, sa
 from attribound.basics.errors import InputError
 from attribound.basics.locking import LOCK, Lock
 from attribound.basics.packages import package
-from attribound.basics.whole_files import clear_leftovers, is_leftover, storing
+from attribound.basics.whole_files import clear_leftovers, is_leftover, made_folder, storing
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -63,9 +63,7 @@ class Run:
         if path is None:
             folder = Path(tempfile.mkdtemp(prefix="attribound-run-"))
         else:
-            folder = Path(path)
-            with storing(folder):
-                folder.mkdir(parents=True, exist_ok=True)
+            folder = made_folder(Path(path))
         with storing(folder / LOCK):
             lock = Lock(folder)
         try:

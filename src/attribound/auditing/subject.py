@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attribound.attacks import Attack, usual_k
@@ -55,6 +56,7 @@ class Subject:
         details: dict[str, Any] | None = None,
     ) -> Subject:
         """Use a model that is there already; it is moved to the device and dtype of the audit."""
+        _check_device(settings.device)
         model = scaled(settings.table, model).to(settings.device, settings.torch_dtype).eval()
         assert settings.smooth != "auto"  # chosen before
         audited = model if settings.smooth is None else smooth(model, settings.smooth).eval()
@@ -177,3 +179,16 @@ class Subject:
 def top(settings: AuditSettings, scores: int) -> int:
     """The k of top-k in maps of that many scores, from settings that may leave it out."""
     return min(settings.k or usual_k(scores), scores)
+
+
+def _check_device(name: str) -> None:
+    """Refuse a device that is none, or not there."""
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise InputError(
+            "device",
+            expected="one that this machine has, e.g. cpu or cuda",
+            got=f"{name!r}, {str(error).splitlines()[0][:80]}",
+            remedy="leave it out for cpu",
+        ) from error

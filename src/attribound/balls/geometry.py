@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from attribound.basics.errors import InputError
 from attribound.basics.tensors import norm, per_example, unit
 
 _BISECTIONS = 40
@@ -64,6 +65,24 @@ def within(delta: Tensor, radius: float, p: float, scale: Tensor | None) -> Tens
     length = norm(plain, p)
     factor = torch.where(length > reach, (1 - room) * reach / length, 1.0)
     return delta * per_example(factor, delta).to(delta.dtype)
+
+
+def ends(low: float | Tensor, high: float | Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """What features may be at least and at most, in the numbers of ``x``.
+
+    Not by way of float32, which a number of Python becomes by itself: there .9 is another one.
+    """
+    both = tuple(torch.as_tensor(end, dtype=x.dtype, device=x.device) for end in (low, high))
+    for name, limit in zip(("low", "high"), both, strict=True):
+        sizes = zip(reversed(limit.shape), reversed(x.shape), strict=False)
+        if limit.dim() > x.dim() or any(size not in (1, wanted) for size, wanted in sizes):
+            raise InputError(
+                name,
+                expected=f"a number or shape {tuple(x.shape[1:])} or {tuple(x.shape)}",
+                got=f"shape {tuple(limit.shape)}",
+                remedy="give one limit a feature, for all examples or for each",
+            )
+    return both[0], both[1]
 
 
 def settled(delta: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attribound.balls.ball import Ball, Enclosure, check_number, check_order, check_units
-from attribound.balls.geometry import project, settled, unit_maximiser, within
+from attribound.balls.geometry import ends, project, settled, unit_maximiser, within
 from attribound.balls.sampling import in_ball, on_sphere
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import norm
@@ -62,7 +62,8 @@ class LpBall(Ball):
             if (end := getattr(self, name)) is not None:
                 object.__setattr__(self, name, check_units(name, end))
         low, high = self._range
-        if not (torch.as_tensor(low) < torch.as_tensor(high)).all():
+        ends = (torch.as_tensor(end, dtype=torch.float64) for end in (low, high))
+        if not torch.lt(*ends).all():
             raise InputError(
                 "range",
                 expected="low below high",
@@ -124,7 +125,7 @@ class LpBall(Ball):
         """
         if self.scale is None:
             return None
-        scale = torch.as_tensor(self.scale).to(x)
+        scale = torch.as_tensor(self.scale, dtype=x.dtype, device=x.device)
         if scale.dim() and scale.shape not in (x.shape, x.shape[1:]):
             raise InputError(
                 "scale",
@@ -162,14 +163,14 @@ class LpBall(Ball):
         scale = self.scaling(x)
         inside = project(_divided(delta, scale), self.epsilon, self.p)
         inside = inside if scale is None else scale * inside
-        low, high = (torch.as_tensor(end).to(x) for end in self._range)
+        low, high = ends(*self._range, x)
         return settled(within(inside, self.epsilon, self.p, scale), x, low, high)
 
     def clip(self, delta: Tensor, x: Tensor) -> Tensor:
         """``delta`` with ``x + delta`` moved into the range."""
         if not self.limited:
             return delta
-        low, high = (torch.as_tensor(end).to(x) for end in self._range)
+        low, high = ends(*self._range, x)
         moved = torch.minimum(torch.maximum(x + delta, low), high) - x
         scale = self.scaling(x)
         # What may not change does not change by rounding either.
@@ -177,7 +178,7 @@ class LpBall(Ball):
 
     def limits(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The least and the most by which each feature of ``x`` may change, for any p."""
-        low, high = (torch.as_tensor(end).to(x) for end in self._range)
+        low, high = ends(*self._range, x)
         scale = self.scaling(x)
         reach = torch.full_like(x, self.epsilon) if scale is None else self.epsilon * scale
         zero = torch.zeros_like(x)
@@ -213,7 +214,7 @@ class LpBall(Ball):
                 got=f"none in examples {still.nonzero().flatten().tolist()}",
                 remedy="leave out examples in which nothing can change",
             )
-        low, high = (torch.as_tensor(end).to(x) for end in self._range)
+        low, high = ends(*self._range, x)
         if (x < low).any() or (x > high).any():
             raise InputError(
                 "x",

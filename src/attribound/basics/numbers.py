@@ -18,6 +18,13 @@ def is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
+def refuse_other(subject: str, value: object, kind: type, remedy: str) -> None:
+    """Refuse what is no ``kind``."""
+    if not isinstance(value, kind):
+        got = " ".join(repr(value).split())[:80]
+        raise InputError(subject, expected=f"one of {kind.__name__}", got=got, remedy=remedy)
+
+
 def check_whole(subject: str, value: object, least: int, remedy: str) -> None:
     """Refuse what is not a whole number of ``least`` or more."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:

@@ -25,6 +25,15 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def visible(page: str) -> str:
+    r"""The same for a page, with escapes that JSON and scripts in it understand, too.
+
+    >>> visible("a\x9bb\u202ec")
+    'a\\u009bb\\u202ec'
+    """
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", page)
+
+
 def terminal(*, wide: int | None = None, stderr: bool = False) -> Console:
     """A console that shows names from anywhere, ``wide`` where there is no width to fit."""
     from rich.console import Console  # noqa: PLC0415 - only commands that print tables need it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 from attribound.basics.errors import InputError
 from attribound.basics.limits import read_text
 
+#: What a key with dots is made of, and how many parts no setting's has.
+_KEYS, _MOST_PARTS = re.compile(r"[\w.\"' \t-]+"), 64
 _toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 
@@ -38,10 +41,12 @@ def read_toml(path: str | Path) -> dict[str, Any]:
 
 def _document(path: str) -> dict[str, Any]:
     try:
-        document: dict[str, Any] = _toml.loads(read_text(Path(path)))
+        text = read_text(Path(path))
+        _refuse_deep(path, text)
+        document: dict[str, Any] = _toml.loads(text)
     except InputError:
         raise
-    except (OSError, UnicodeDecodeError, RecursionError, _toml.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # no TOML, no text, a number too long
         raise InputError(
             str(path),
             expected="a TOML file",
@@ -49,6 +54,18 @@ def _document(path: str) -> dict[str, Any]:
             remedy="check path and syntax",
         ) from error
     return document
+
+
+def _refuse_deep(path: str, text: str) -> None:
+    """Refuse keys of very many parts, whose tables take the square of that in memory."""
+    deepest = max((each[0].count(".") for each in _KEYS.finditer(text)), default=0)
+    if deepest >= _MOST_PARTS:
+        raise InputError(
+            path,
+            expected=f"keys of at most {_MOST_PARTS} parts",
+            got=f"{deepest + 1}, with dots between them",
+            remedy="check what it is: no settings are nested so deeply",
+        )
 
 
 def toml_value(text: str) -> object:
@@ -59,6 +76,6 @@ def toml_value(text: str) -> object:
     """
     try:
         value: object = _toml.loads(f"value = {text}")["value"]
-    except (RecursionError, _toml.TOMLDecodeError):
+    except (RecursionError, ValueError):
         return text
     return value

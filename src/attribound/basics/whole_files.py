@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from attribound.basics.errors import AttriboundError
+from attribound.basics.errors import AttriboundError, InputError
 
 #: How the names of unfinished files end; they begin with a dot.
 UNFINISHED = ".tmp"
@@ -55,6 +55,31 @@ def storing(path: Path) -> Iterator[None]:
             remedy=("make room" if full else "check the disk and the permissions")
             + " and resume: what was stored before is whole",
         ) from error
+
+
+_NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
+
+
+def made_folder(path: Path) -> Path:
+    """``path`` as a folder, with those above it.
+
+    Raises:
+        InputError: something else is there, or no folder can be called so.
+        StorageError: the system refused to write.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno not in _NO_FOLDER:
+            with storing(path):
+                raise
+        raise InputError(
+            str(path),
+            expected="the name of a folder, which is there or can be made",
+            got=getattr(error, "strerror", None) or str(error),
+            remedy="choose another",
+        ) from error
+    return path
 
 
 def store_whole(path: Path, content: bytes | memoryview) -> None:

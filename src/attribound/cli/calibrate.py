@@ -13,7 +13,7 @@ import typer
 from attribound.basics.errors import InputError
 from attribound.basics.later import Later
 from attribound.basics.tables import render
-from attribound.basics.whole_files import storing
+from attribound.basics.whole_files import made_folder, storing
 from attribound.cli import texts
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def _store(found: dict[tuple[str, Ball], Calibration], folder: Path) -> None:
             got="something there already",
             remedy="choose another: an audit takes the first file that fits",
         )
+    made_folder(folder)
     with storing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
         for number, ((name, ball), each) in enumerate(found.items()):
             plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
             shape = re.sub(r"[^a-z0-9.]+", "-", ball.name.lower()).strip("-")

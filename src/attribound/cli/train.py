@@ -68,7 +68,7 @@ def train(  # noqa: PLR0913, PLR0917 - options of a command
     """
     table = read_toml(config) if config is not None else {}
     if resume and config is None and directory.Directory(out).config.exists():
-        table = directory.read_json(directory.Directory(out).config)["settings"]
+        table = directory.stored_settings(directory.Directory(out))
     if method is not None:
         table = _with_method(table, method)
     given = {

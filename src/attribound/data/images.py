@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from attribound.basics.errors import InputError
+from attribound.basics.limits import MOST_VALUES
 from attribound.basics.packages import package
 from attribound.data.examples import Examples
 
@@ -116,6 +117,13 @@ def common_frame(name: str, images: Sequence[Encoded], size: int | None) -> Fram
         raise InputError(name, expected="images", got="none", remedy="put JPEG or PNG files there")
     channels = 1 if grey else 3
     if size is not None:
+        if size < 1 or channels * size**2 > MOST_VALUES:
+            raise InputError(
+                "size",
+                expected=f"1 or more, and images of at most {MOST_VALUES:,} values",
+                got=f"{size}, {channels * size**2:,} values",
+                remedy="use what the network takes, e.g. 224",
+            )
         return Frame.square(channels, size)
     width, height = first[1]
     return Frame(channels, height, width, min(width, height))
@@ -142,6 +150,7 @@ def _decode(image: Encoded, frame: Frame) -> np.ndarray[Any, np.dtype[np.uint8]]
             opened.load()
         except _UNREADABLE as error:
             raise _broken(image, error) from error
+        _refuse_thin(image, opened.size, frame)
         picture = _fitted(_plain(opened, "L" if frame.channels == 1 else "RGB"), frame)
         pixels = np.array(picture, dtype=np.uint8)
     return pixels[None] if frame.channels == 1 else pixels.transpose(2, 0, 1)
@@ -190,6 +199,18 @@ def _plain(opened: Any, mode: str) -> Any:
         white = pillow.new("RGBA", opened.size, "white")
         opened = pillow.alpha_composite(white, opened)
     return opened.convert(mode)
+
+
+def _refuse_thin(image: Encoded, size: tuple[int, int], frame: Frame) -> None:
+    """Refuse what would be huge when its shorter side is as long as is wanted."""
+    scaled = max(size) * frame.short_side // min(size)
+    if scaled * frame.short_side > MOST_PIXELS and size != (frame.width, frame.height):
+        raise InputError(
+            image.subject,
+            expected=f"at most {MOST_PIXELS:,} pixels, scaled until a side has {frame.short_side}",
+            got=f"{scaled} x {frame.short_side} of {_by(size)}",
+            remedy="cut it before: nearly all of it would be cut off",
+        )
 
 
 def _fitted(picture: Any, frame: Frame) -> Any:

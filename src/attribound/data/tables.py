@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from attribound.basics.errors import InputError
+from attribound.basics.limits import refuse_inflation
 from attribound.data.columns import Columns
 from attribound.data.examples import UNKNOWN, InMemory, numbered_classes
 from attribound.data.values import label_numbers
@@ -21,6 +22,9 @@ NONE = "none"
 #: How a value that is not there is written.
 MISSING = frozenset({"", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "?"})
 _MOST_CATEGORIES = 100
+#: Of a table.
+MOST_COLUMNS = 2**16
+_DIGITS = 18
 _EMPTY = repr("")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(\.\d{3})*,\d+")
@@ -60,6 +64,13 @@ def table_examples(name: str, table: Mapping[str, Cells], layout: Layout) -> InM
         InputError: a column is not there, a value is missing or no number, or a category unknown.
     """
     _check_names(name, table, layout)
+    if len(table) > MOST_COLUMNS:
+        raise InputError(
+            name,
+            expected=f"at most {MOST_COLUMNS:,} columns",
+            got=f"{len(table):,}",
+            remedy="save what has more values as arrays, in .npz",
+        )
     if not any(map(len, table.values())):
         raise InputError(
             name,
@@ -69,7 +80,7 @@ def table_examples(name: str, table: Mapping[str, Cells], layout: Layout) -> InM
         )
     label = label_column(name, list(table), layout)
     features: list[np.ndarray[Any, Any]] = []
-    names: list[str] = []
+    names: dict[str, int] = {}
     groups: list[int] = []
     called: list[str] = []
     categories: dict[str, tuple[str, ...]] = {}
@@ -80,14 +91,19 @@ def table_examples(name: str, table: Mapping[str, Cells], layout: Layout) -> InM
         joint = owners.get(column) if owners.get(column) not in table else None
         values, found = _column(name, column, cells, layout.categories.get(column))
         group = joint or column
-        if group not in names:
-            names.append(group)
+        number = names.setdefault(group, len(names))
         if found is not None:
             categories[column] = found
         elif joint is not None:
             categories[joint] = layout.categories[joint]
         features.append(values)
-        groups += [names.index(group)] * values.shape[1]
+        groups += [number] * values.shape[1]
+        refuse_inflation(
+            name,
+            2 * values.itemsize * len(groups) * len(values),  # in pieces and together
+            2 * len(table) * len(values),  # a cell has a character and a separator
+            "join rare values of its categories, or audit fewer rows at a time",
+        )
         called += [column] if found is None else [f"{column}={value}" for value in found]
     if not features:
         raise InputError(
@@ -97,7 +113,7 @@ def table_examples(name: str, table: Mapping[str, Cells], layout: Layout) -> InM
             remedy="check --label, --id and --drop",
         )
     # A joint category may have its columns apart: columns in the order of the features they have.
-    x = np.concatenate(features, axis=1).astype(np.float32)
+    x = np.concatenate(features, axis=1)
     rows = len(x)
     labels, classes = _labels(name, table, label, layout, rows)
     made = InMemory(name, torch.from_numpy(x), labels, classes)
@@ -152,7 +168,7 @@ def _column(
         with np.errstate(over="ignore"):
             fine = np.isfinite(numbers.astype(np.float32))
         _refuse_rows((name, column), ~fine, cells, "finite numbers", "remove or fill in such rows")
-        return numbers[:, None], None
+        return numbers[:, None].astype(np.float32), None
     texts = as_texts(cells)
     _refuse_missing(name, column, texts)
     if given is None:
@@ -172,7 +188,7 @@ def _column(
     unknown = np.array([text not in places for text in texts], np.bool_)
     expected = f"one of {', '.join(values)}"
     _refuse_rows((name, column), unknown, texts, expected, "name all categories that there are")
-    encoded = np.zeros((len(texts), len(values)))
+    encoded = np.zeros((len(texts), len(values)), np.float32)
     encoded[np.arange(len(texts)), [places[text] for text in texts]] = 1.0
     return encoded, values
 
@@ -238,7 +254,8 @@ def _labels(
     texts = as_texts(cells)
     _refuse_missing(name, label, texts)
     if given is None and all(map(str.isdecimal, texts)):
-        numbers = torch.tensor([int(text) for text in texts])
+        # More digits than integers have are too large in any case, which is said next.
+        numbers = torch.tensor([int(text.lstrip("0")[:_DIGITS] or 0) for text in texts])
         return numbers, numbered_classes(name, numbers)
     classes = tuple(given) if given is not None else tuple(_ordered({*texts}))
     places = {value: number for number, value in enumerate(classes)}

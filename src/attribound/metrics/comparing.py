@@ -19,6 +19,7 @@ from torch import Tensor
 
 from attribound.basics.errors import InputError
 from attribound.basics.later import Later
+from attribound.basics.numbers import refuse_other
 from attribound.basics.tensors import angle_degrees, dot, norm, unit
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ def compare(
 
 
 def _check(a: Tensor, b: Tensor) -> None:
+    for each in (a, b):
+        refuse_other("attributions", each, Tensor, "use torch.as_tensor")
     shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
     if a.shape != b.shape:
         raise InputError(

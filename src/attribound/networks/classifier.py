@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
+from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attribound.basics.errors import InputError, ModelError
 from attribound.basics.tensors import dot
-from attribound.networks.fast_derivatives import FastDerivatives
-from attribound.networks.frozen import frozen
+from attribound.networks.fast_derivatives import (
+    FastDerivatives,
+    Product,
+    differentiate,
+    second_derivative,
+)
+from attribound.networks.frozen import frozen, saved_bytes
 from attribound.networks.inputs import Target, check_logits, check_targets, explained
 from attribound.networks.kinks import Kink, find_ending, find_kinks, refuse_kinks
-from attribound.networks.modes import check_ready
+from attribound.networks.modes import check_ready, modules_of, refuse_compiled
 from attribound.networks.path import Path
 from attribound.networks.probe import probe_derivative, probe_determinism, probe_separation
 from attribound.networks.structured import (
@@ -26,10 +28,10 @@ from attribound.networks.structured import (
     Stem,
     StructuredNetwork,
     Structures,
+    Unchanged,
 )
 
 GIB = 2**30
-Product = Callable[[Tensor], Tensor]
 
 
 class Classifier:
@@ -62,7 +64,7 @@ class Classifier:
                 got=type(model).__name__,
                 remedy="pass the model itself, not its weights or its output",
             )
-        if not memory_limit > 0:
+        if not (isinstance(memory_limit, (int, float)) and memory_limit > 0):
             raise InputError(
                 "memory_limit",
                 expected="a number of bytes above 0",
@@ -78,6 +80,7 @@ class Classifier:
         self._probed: set[object] = set()
         self._graph_bytes: dict[object, int] = {}
         self._classes: dict[object, int] = {}
+        self._modules = Unchanged(modules_of(model))
         self._structures = Structures(model, self.logits, self._by_autograd)
 
     @classmethod
@@ -112,7 +115,7 @@ class Classifier:
 
     def targets(self, x: Tensor, target: Target = None) -> Tensor:
         """The label of each example: as given, else the predicted class."""
-        check_ready(self.model)
+        self._ready()
         if target is not None:
             return check_targets(target, x, self._count(x))
         with torch.no_grad():
@@ -202,10 +205,12 @@ class Classifier:
 
     def check(self, x: Tensor, *, smooth: bool) -> None:
         """Refuse a model that cannot be used on ``x``; ``smooth`` asks for second derivatives."""
-        check_ready(self.model)
+        self._ready()
         key = (x.shape[1:], x.dtype, x.device, smooth)
         if key in self._probed:
             return
+        if smooth:
+            refuse_compiled(self.model)
         one = x[:1]
         with torch.no_grad():
             check_logits(self.logits(x[:2]))
@@ -214,7 +219,16 @@ class Classifier:
         self.ending = find_ending(self.model, one)
         if smooth:
             self._check_smooth(one)
+        self._modules.but_for_running()
         self._probed.add(key)
+
+    def _ready(self) -> None:
+        """Refuse a state that answers wrongly; forget what was probed of modules that changed."""
+        check_ready(self.model)
+        if not self._modules():
+            for known in (self._probed, self._graph_bytes, self._classes):
+                known.clear()
+            self._modules = Unchanged(modules_of(self.model))
 
     def graph_bytes(self, x: Tensor) -> int:
         """Bytes that products with the Hessian of one example keep, measured."""
@@ -264,67 +278,3 @@ class Classifier:
         # Along the gradient itself: a random direction would barely move the logit.
         probe_derivative("model", score, one, lambda v: dot(gradient, v).unsqueeze(1), gradient)
         probe_derivative("model", slope, one, product)
-
-
-def second_derivative(gradient: Tensor, point: Tensor) -> Product:
-    """Hessian-vector products from a gradient that kept its graph; zero where it is constant."""
-
-    def product(v: Tensor) -> Tensor:
-        if not gradient.requires_grad:
-            return torch.zeros_like(v)
-        if len(v) > len(point):
-            return torch.cat([product(block) for block in torch.split(v, len(point))])
-        return differentiate(gradient, point, v, retain_graph=True, constant=True)
-
-    return product
-
-
-def differentiate(
-    out: Tensor,
-    point: Tensor,
-    v: Tensor | None = None,
-    *,
-    create_graph: bool = False,
-    retain_graph: bool | None = None,
-    constant: bool = False,
-) -> Tensor:
-    """``autograd.grad`` whose failures say what to do; zeros for no dependence if ``constant``."""
-    try:
-        (result,) = torch.autograd.grad(
-            out, point, v, create_graph=create_graph, retain_graph=retain_graph, allow_unused=True
-        )
-    except RuntimeError as error:
-        if out.requires_grad:
-            raise ModelError(
-                "model",
-                expected="operations that can be differentiated twice",
-                got=str(error).splitlines()[0],
-                remedy="replace the operation named, and switch activation checkpointing off",
-            ) from error
-        result = None
-    if result is None and not constant:
-        raise ModelError(
-            "model",
-            expected="outputs that depend on x through autograd",
-            got="a detached output",
-            remedy="remove .detach(), .data, no_grad and numpy from the forward",
-        )
-    return torch.zeros_like(point) if result is None else result
-
-
-@contextmanager
-def saved_bytes(model: object) -> Iterator[dict[int, int]]:
-    """Sizes of the storages that autograd saves meanwhile, by address, without the parameters'."""
-    held: dict[int, int] = {}
-    own = set()
-    if isinstance(model, nn.Module):
-        own = {tensor.untyped_storage().data_ptr() for tensor in model.parameters()}
-
-    def pack(tensor: Any) -> Any:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            held[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with saved_tensors_hooks(pack, lambda tensor: tensor):
-        yield held

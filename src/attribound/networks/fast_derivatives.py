@@ -18,6 +18,10 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.overrides import TorchFunctionMode
 
+from attribound.basics.errors import ModelError
+
+Product = Callable[[Tensor], Tensor]
+
 
 class FastDerivatives(TorchFunctionMode):
     """While active, convolutions and softplus are differentiated by this module."""
@@ -162,3 +166,49 @@ class _SoftplusBackward(Function):
             slope = torch.sigmoid(ctx.beta * z)
             curvature = ctx.beta * gradient * slope * (1 - slope)
         return v * slope, v * curvature, None, None
+
+
+def second_derivative(gradient: Tensor, point: Tensor) -> Product:
+    """Hessian-vector products from a gradient that kept its graph; zero where it is constant."""
+
+    def product(v: Tensor) -> Tensor:
+        if not gradient.requires_grad:
+            return torch.zeros_like(v)
+        if len(v) > len(point):
+            return torch.cat([product(block) for block in torch.split(v, len(point))])
+        return differentiate(gradient, point, v, retain_graph=True, constant=True)
+
+    return product
+
+
+def differentiate(
+    out: Tensor,
+    point: Tensor,
+    v: Tensor | None = None,
+    *,
+    create_graph: bool = False,
+    retain_graph: bool | None = None,
+    constant: bool = False,
+) -> Tensor:
+    """``autograd.grad`` whose failures say what to do; zeros for no dependence if ``constant``."""
+    try:
+        (result,) = torch.autograd.grad(
+            out, point, v, create_graph=create_graph, retain_graph=retain_graph, allow_unused=True
+        )
+    except RuntimeError as error:
+        if out.requires_grad:
+            raise ModelError(
+                "model",
+                expected="operations that can be differentiated twice",
+                got=str(error).splitlines()[0],
+                remedy="replace the operation named, and switch activation checkpointing off",
+            ) from error
+        result = None
+    if result is None and not constant:
+        raise ModelError(
+            "model",
+            expected="outputs that depend on x through autograd",
+            got="a detached output",
+            remedy="remove .detach(), .data, no_grad and numpy from the forward",
+        )
+    return torch.zeros_like(point) if result is None else result

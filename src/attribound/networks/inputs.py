@@ -22,12 +22,13 @@ def check_inputs(x: object) -> Tensor:
             got=type(x).__name__,
             remedy="convert it, e.g. torch.as_tensor(x, dtype=torch.float32)",
         )
-    if x.layout is not torch.strided or x.is_meta:
+    if x.layout is not torch.strided or x.is_meta or x.is_nested:
+        other = "a nested one" if x.is_nested else f"layout {x.layout}"
         raise InputError(
             "x",
             expected="a dense tensor with numbers in it",
-            got="one on the meta device" if x.is_meta else f"layout {x.layout}",
-            remedy="use x.to_dense(), or make it on the device of the model",
+            got="one on the meta device" if x.is_meta else other,
+            remedy="use x.to_dense(), or pad its parts, on the device of the model",
         )
     if not x.is_floating_point():
         pixels = x.dtype == torch.uint8

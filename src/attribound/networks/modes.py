@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
 from torch.jit._script import RecursiveScriptModule
+from torch.nn.parameter import is_lazy
 
 from attribound.basics.errors import InputError, ModelError
 
 _STOCHASTIC = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
+
+
+def modules_of(model: object) -> list[nn.Module]:
+    """All modules of a model; none of a function."""
+    return list(model.modules()) if isinstance(model, nn.Module) else []
 
 
 @contextmanager
@@ -21,7 +28,7 @@ def eval_mode(model: object) -> Iterator[None]:
     Afterwards each is in the mode it was in, also after an error: parts that a user
     keeps in eval mode during training (frozen batch norms) stay there.
     """
-    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    modules = modules_of(model)
     training = [module for module in modules if module.training]
     for module in training:
         module.training = False  # not .eval(), which would change its children, too
@@ -58,6 +65,22 @@ def check_ready(model: object) -> None:
                 got="a scripted one, into which nobody sees",
                 remedy="pass the module that was scripted",
             )
+        if not all(isinstance(child, nn.Module) for child in module._modules.values()) and (
+            isinstance(module, nn.Sequential)
+        ):
+            raise ModelError(
+                "model",
+                expected="modules in a Sequential",
+                got=f"None in {name!r}" if name else "None",
+                remedy="use nn.Identity() for a layer that does nothing",
+            )
+    if any(is_lazy(parameter) for parameter in model.parameters()):
+        raise ModelError(
+            "model",
+            expected="weights that are there",
+            got="lazy ones, whose shape is not known",
+            remedy="call model(x) once first",
+        )
     if any(parameter.is_inference() for parameter in model.parameters()):
         raise ModelError(
             "model",
@@ -65,3 +88,18 @@ def check_ready(model: object) -> None:
             got="weights made in torch.inference_mode()",
             remedy="make or load the model outside of it",
         )
+
+
+def refuse_compiled(model: object) -> None:
+    """Refuse what ``torch.compile`` made, or made of a part: it has no second derivatives."""
+    parts: list[Any] = [*modules_of(model)] or [model]
+    for module in parts:
+        own = vars(module) if hasattr(module, "__dict__") else {}
+        original = "_torchdynamo_orig_callable" in own or "_orig_mod" in own.get("_modules", {})
+        if original or own.get("_compiled_call_impl") is not None:
+            raise ModelError(
+                "model",
+                expected="a module or function of Python, which can be differentiated twice",
+                got="one of torch.compile",
+                remedy="pass what was compiled, before it was",
+            )

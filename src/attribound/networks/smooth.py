@@ -107,6 +107,13 @@ def _intercepted(model: Model, smoothing: Smoothing) -> Model:
     return model
 
 
+def made_by_smooth(kind: type[nn.Module]) -> bool:
+    """Whether a class is one of :func:`smooth`, with nothing of its own."""
+    mixin, *rest = kind.__bases__
+    own = {"kind", "smoothing", "__module__", "__doc__"}
+    return mixin in (SmoothCopy, _SmoothGraph) and len(rest) == 1 and vars(kind).keys() <= own
+
+
 def _restore(kind: type[nn.Module], smoothing: Smoothing) -> nn.Module:
     return _intercepted(kind.__new__(kind), smoothing)
 

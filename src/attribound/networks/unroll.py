@@ -26,9 +26,9 @@ from attribound.networks.affine import (
     Scale,
     Stage,
 )
-from attribound.networks.plain import global_hooks, only_constructs, own_ways
+from attribound.networks.plain import only_constructs, own_ways, replaced_in_torch, watched
 from attribound.networks.replacements import Smoothing
-from attribound.networks.smooth import SmoothCopy
+from attribound.networks.smooth import SmoothCopy, made_by_smooth
 
 Kind = TypeVar("Kind")
 
@@ -59,6 +59,16 @@ class Activations(Generic[Kind]):
         """The error that names what is not known."""
         return ModelError(subject, expected=self.supported, got=got, remedy=self.remedy)
 
+    @staticmethod
+    def in_the_way(subject: str, got: str) -> ModelError:
+        """The error that names what changes what known modules compute."""
+        return ModelError(
+            subject,
+            expected="modules and functions as PyTorch has them: proofs speak of these",
+            got=got,
+            remedy="remove what changes them, or use a bound that needs no proof",
+        )
+
 
 class UnusableError(Exception):
     """A supported module in a state that is not."""
@@ -73,8 +83,8 @@ def unrolled(
     """
     if not isinstance(model, nn.Module):
         raise known.refused("the model", f"a {type(model).__name__}")
-    if global_hooks():
-        raise known.refused("the process", "hooks that are registered for every module")
+    if seen := watched():
+        raise known.in_the_way("the process", seen)
     stages: list[Stage] = []
     activations: list[Kind] = []
     maps: list[Affine] = []
@@ -99,10 +109,10 @@ def _leaves(
 ) -> Iterator[tuple[str, nn.Module, Smoothing | None]]:
     """The modules that compute, in order, with the smoothing that is active around them."""
     kind: type[nn.Module] = type(module)
-    if isinstance(module, SmoothCopy):  # attribound.smooth: the forward of its kind, intercepted
+    if isinstance(module, SmoothCopy) and made_by_smooth(kind):  # the forward of its kind
         smoothing, kind = module.smoothing, module.kind
-    if own := own_ways(module):
-        raise known.refused(_title(name, module), f"{kind.__name__} {own}")
+    if own := own_ways(module) or replaced_in_torch(module):
+        raise known.in_the_way(_title(name, module), f"{kind.__name__} {own}")
     if only_constructs(kind, nn.Sequential):
         for child_name, child in module._modules.items():  # one module may stand in two places
             assert child is not None
@@ -195,7 +205,8 @@ def _batch_norm(module: nn.BatchNorm1d | nn.BatchNorm2d, shape: tuple[int, ...])
     factor = 1 / (variance + module.eps).sqrt()
     offset, size = -mean * factor, (mean * factor).abs()
     if module.affine:
-        weight, bias = _exact(module.weight), _exact(module.bias)
+        weight = torch.ones_like(factor) if module.weight is None else _exact(module.weight)
+        bias = torch.zeros_like(factor) if module.bias is None else _exact(module.bias)
         factor, offset, size = factor * weight, offset * weight + bias, size * weight.abs()
         size = size + bias.abs()
     per_channel = (-1, *[1] * (len(shape) - 1))

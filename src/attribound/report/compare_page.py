@@ -15,6 +15,7 @@ from attribound.auditing import Cell, Run
 from attribound.auditing.cells import Setting
 from attribound.auditing.summary import OPEN
 from attribound.basics.packages import package
+from attribound.basics.terminal import visible
 from attribound.basics.whole_files import store_whole, storing
 from attribound.report.answers import answers, chosen_claim
 from attribound.report.comparison import (
@@ -84,7 +85,7 @@ def render_comparison(runs: Sequence[Run]) -> str:
         total=len(beside),
         pictured=[] if key is None else _pictured(runs, key, beside),
     )
-    return html
+    return visible(html)
 
 
 _ON_YOURS = "attack on your network °"

@@ -17,6 +17,7 @@ import pyarrow.parquet
 
 from attribound.auditing import Run, summarise
 from attribound.basics.errors import InputError
+from attribound.basics.terminal import printable
 from attribound.basics.whole_files import store_whole, storing
 from attribound.report.subjects import copy_of
 from attribound.report.summary_table import summary_table
@@ -50,7 +51,7 @@ def _named(run: Run) -> pa.Table:
 def _csv(table: pa.Table) -> bytes:
     out = io.BytesIO()
     pa.csv.write_csv(table, out)
-    return out.getvalue()
+    return printable(out.getvalue().decode()).encode()  # for who looks at it with cat
 
 
 def parquet(run: Run) -> Files:

@@ -14,6 +14,7 @@ from typing import Any
 
 from attribound.auditing import Run, summarise
 from attribound.basics.packages import package
+from attribound.basics.terminal import visible
 from attribound.basics.whole_files import store_whole, storing
 from attribound.report.answers import answers
 from attribound.report.auditor import dossier
@@ -102,7 +103,7 @@ def render(run: Run) -> str:
         plotly=safe(plotly),
         script=safe(script),
     )
-    return html
+    return visible(html)
 
 
 def _subtitle(run: Run) -> str:

@@ -163,6 +163,7 @@ class Status(enum.Flag):
     STOPPED = enum.auto()
     MAY_JUMP = enum.auto()
     PROBABILITIES = enum.auto()
+    CALIBRATED_WITH = enum.auto()
 
     def __str__(self) -> str:
         return "+".join(flag.label for flag in self.flags) or "converged"
@@ -218,4 +219,6 @@ _SENTENCES = {
     Status.PROBABILITIES: "The network ends in softmax, log_softmax or sigmoid: what is explained "
     "is a probability, whose gradient vanishes where the network is sure, and not a logit; leave "
     "the last step out of the model.",
+    Status.CALIBRATED_WITH: "The calibration was made with this very sample: it promises something "
+    "of others alone; bound samples that it has not seen.",
 }

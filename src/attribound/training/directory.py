@@ -18,7 +18,7 @@ import torch
 from attribound.basics import limits
 from attribound.basics.errors import InputError
 from attribound.basics.locking import Lock
-from attribound.basics.whole_files import write_whole
+from attribound.basics.whole_files import made_folder, write_whole
 
 _SHOWN = 5
 #: What changes nothing in the result; of a warm start the checksum is compared.
@@ -63,7 +63,7 @@ class Directory:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """No other process trains here; the lock goes with the process, however it ends."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        made_folder(self.path)
         lock = Lock(self.path)
         try:
             yield
@@ -122,6 +122,24 @@ def read_json(path: Path) -> Any:
             got=str(error),
             remedy="the file was damaged: restore it, or train anew in another directory",
         ) from error
+
+
+def stored_settings(directory: Directory) -> dict[str, Any]:
+    """The settings of the training in a directory.
+
+    Raises:
+        InputError: its description has none.
+    """
+    document = read_json(directory.config)
+    table = document.get("settings") if isinstance(document, dict) else None
+    if not isinstance(table, dict):
+        raise InputError(
+            str(directory.config),
+            expected="the description of a training, with its settings",
+            got="none" if table is None else type(table).__name__,
+            remedy="the file was damaged: restore it, or train anew in another directory",
+        )
+    return table
 
 
 def differences(there: object, here: object, path: str = "") -> list[str]:

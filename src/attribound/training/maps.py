@@ -13,8 +13,7 @@ from attribound.attributions import IntegratedGradients
 from attribound.attributions.quadrature import rule
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import dot
-from attribound.networks.classifier import differentiate
-from attribound.networks.fast_derivatives import FastDerivatives
+from attribound.networks.fast_derivatives import FastDerivatives, differentiate
 from attribound.networks.path import Path
 
 #: From logits ``(batch, classes)`` and labels to one number an example.

@@ -7,15 +7,26 @@ A value inside a value stands in brackets if it has settings of its own:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 from attribound.basics.errors import InputError
 from attribound.basics.toml_files import toml_value
 from attribound.values.registry import FOREIGN, is_registered
 
+_DEEPEST = 32
+
 
 def parse_text(text: str) -> dict[str, Any]:
     """``name:key=value,...`` as plain data, with the name under ``kind``."""
+    deepest = max(accumulate((each in "([{") - (each in ")]}") for each in text), default=0)
+    if deepest > _DEEPEST:
+        raise InputError(
+            f"{text[:20]}...",
+            expected=f"brackets within brackets at most {_DEEPEST} deep",
+            got=str(deepest),
+            remedy="no value is nested so deeply: check the text",
+        )
     head, options = _head(text.strip())
     return {"kind": head, **_settings(options, text)}
 

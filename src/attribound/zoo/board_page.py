@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from attribound.basics.terminal import visible
 from attribound.zoo.leaderboard import HEADER, by_data, cells, hows, rows
 from attribound.zoo.record import Card
 
@@ -169,7 +170,7 @@ def board_page(
     )
     view = '<meta name=viewport content="width=device-width, initial-scale=1">'
     title = "<title>attribound: leaderboard</title>"
-    return "\n".join(
+    page = "\n".join(
         [
             "<!doctype html>",
             f"<html lang=en><head><meta charset=utf-8>{view}{title}",
@@ -181,3 +182,4 @@ def board_page(
             "",
         ]
     )
+    return visible(page)

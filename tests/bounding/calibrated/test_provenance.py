@@ -58,6 +58,7 @@ def test_samples_are_known_by_their_numbers_in_float32() -> None:
     assert hashes == sample_hashes(x.double()) == sample_hashes(x.clone().requires_grad_())
     assert hashes[0] == hashlib.sha256(struct.pack("<2f", 0.0, 1.0)).hexdigest()[:32]
     assert hashes[0] == hashes[2] != hashes[1]
+    assert sample_hashes(-x * torch.tensor([1.0, -1.0]))[0] == hashes[0]  # a zero below zero
     assert first_of_each(hashes) == [0, 1]
 
 

@@ -47,6 +47,17 @@ def test_derivatives_are_those_of_torch_within_the_stated_error(kind) -> None:
         assert (gap <= activation.error(order, z) + 1e-13 * activation.size(order)).all()
 
 
+def test_errors_are_those_of_everything_that_is_added() -> None:
+    """32 roundings of the value and 32 of its constant, twice; of softplus of what it grows to."""
+    z = torch.linspace(-4, 40, 12, dtype=torch.float64)
+    for kind, (activation, _) in KINDS.items():
+        size, rate = abs(activation.scale), activation.rate
+        for order in (0, 1, 2):
+            grows = (1 + (rate * z).abs()) if kind in ("softplus", "sharp") and order == 0 else 1.0
+            terms = size * rate**order * grows + abs(activation.offset) + 0 * z
+            torch.testing.assert_close(activation.error(order, z), 2.0**-47 * terms)
+
+
 def test_stated_errors_against_exact_arithmetic() -> None:
     """Fifty decimal digits."""
     decimal.getcontext().prec = 50

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from fractions import Fraction
 
 import pytest
 import torch
@@ -13,21 +14,29 @@ from torch import Tensor, nn
 
 import attribound as ab
 import cases
-from attribound.basics.rounding import SLACK, up
+from attribound.basics.rounding import SLACK, UNIT, gamma, up
 from attribound.bounding.certified import composites as composing
-from attribound.bounding.certified.composites import Composites
+from attribound.bounding.certified.composites import Composites, Direct
 from attribound.bounding.certified.curvature import Curvature
 from attribound.bounding.certified.deviation import (
     PathMean,
     _interval,
     _moving_factor,
+    first_and_second_order,
     of_expansions,
 )
-from attribound.bounding.certified.expansion import Expansion, Layer, dual_order, expand, row_norms
+from attribound.bounding.certified.expansion import (
+    Expansion,
+    Layer,
+    dual_order,
+    error_stretch,
+    expand,
+    row_norms,
+)
 from attribound.bounding.certified.network import unroll
-from attribound.bounding.certified.path import paths
+from attribound.bounding.certified.path import GradientPath, paths
 from attribound.bounding.certified.quadratic import Form
-from attribound.bounding.certified.relu.region import regions
+from attribound.bounding.certified.relu.region import Region, regions
 from attribound.bounding.certified.remainder import Backward, Forward, enclose
 from attribound.bounding.certified.taylor import (
     TaylorRemainder,
@@ -38,7 +47,7 @@ from attribound.bounding.certified.taylor import (
     sources,
 )
 from attribound.bounding.certified.taylor_along import SmoothDirections, _along
-from attribound.bounding.certified.units import units_of
+from attribound.bounding.certified.units import in_units, units_of
 from attribound.operators import dense
 from bounding.certified import reference
 
@@ -189,6 +198,37 @@ def test_composites_tighten_and_never_loosen() -> None:
     assert (sharp.backward[0].remainder <= crude.backward[0].remainder * (1 + 1e-12)).all()
 
 
+@pytest.mark.parametrize("widest", [0, 6, 100])
+def test_the_part_of_the_next_layer_is_below_products_of_all(widest) -> None:
+    """Of six layers, some of them too wide: sums over neighbours alone, against dense |W|."""
+    names, sizes = ("tanh", "softplus6") * 3, (5, 6, 7, 4, 8, 6, 5)
+    _, _, expansion = expanded(names=names, sizes=sizes)
+    network, slopes = expansion.network, tuple(layer.slope for layer in expansion.layers)
+    direct = Direct(network, slopes, widest)
+    generator = torch.Generator().manual_seed(1)
+    sources = [torch.rand(1, n, generator=generator).double() for n in network.widths]
+    for layer, width in enumerate(network.widths):
+        for crude in (torch.full((1, width), 1e9).double(), torch.zeros(1, width).double()):
+            sharp = crude
+            if layer >= 2 and width <= widest:
+                weight = network.stages[layer].linear(torch.eye(network.widths[layer - 1]).double())
+                sharp = torch.minimum(crude, sources[layer - 1] @ weight.abs())
+            found = direct.forward(layer, sources[:layer], crude, crude)
+            torch.testing.assert_close(found, sharp)
+            after, sharp = dict(enumerate(sources[layer + 1 :], start=layer + 1)), crude
+            if after:
+                stage = network.stages[layer + 1]
+                weight = stage.linear(torch.eye(stage.sizes[0]).double())
+                sharp = torch.minimum(crude, after[layer + 1] @ weight.abs().T)
+            torch.testing.assert_close(direct.backward(layer, after, crude, crude), sharp)
+    below = enclose(expansion, 0.3, direct)
+    inside = enclose(expansion, 0.3, composites(expansion, widest))
+    assert (below.gradient_reach <= inside.gradient_reach).all()
+    for name in ("forward", "backward"):
+        for one, other in zip(getattr(below, name), getattr(inside, name), strict=True):
+            assert (one.reach <= other.reach * (1 + 1e-12)).all()
+
+
 @pytest.mark.parametrize("rows", [256, 2])
 def test_composites_are_dense_derivatives(rows, monkeypatch) -> None:
     """dz_2 / da_0 and sums with its absolute values, against autograd; a few rows at a time."""
@@ -260,6 +300,109 @@ def test_row_norms_are_dual(p) -> None:
     assert (made >= best).all()
     margin = made / torch.linalg.vector_norm(columns, dual_order(p), dim=0) - 1
     assert ((margin > 0.9 * SLACK) & (margin < 1.1 * SLACK)).all()
+    # Errors are carried in these norms, and end as Euclidean ones: of alike numbers, too.
+    for each in (columns, torch.ones_like(columns), torch.eye(5, 4).double()):
+        stretched = error_stretch(p, 5) * row_norms(each, dual_order(p))[0]
+        assert (stretched >= each.norm(dim=0)).all()
+        assert (stretched <= 5 * each.norm(dim=0)).all()
+
+
+def test_points_of_a_path_are_off_by_roundings_of_what_they_are_made_of() -> None:
+    """In rational numbers, where input and baseline nearly cancel, and where they do not."""
+    net = reference.dense_network([3, 4, 2], ["tanh"], 1.0, 1)
+    x = torch.tensor([[0.3, -1e5 / 3, 1e-9]]).double()
+    for base in (x * (1 + 1e-13), -x, torch.zeros_like(x), 1e9 * torch.ones_like(x)):
+        (path,) = paths(ab.IntegratedGradients(net, steps=3, baseline=base), x)
+        sizes = [
+            abs(Fraction(a)) + abs(Fraction(b))
+            for a, b in zip(x[0].tolist(), base[0].tolist(), strict=True)
+        ]
+        for node, _, point in path.points():
+            for i, size in enumerate(sizes):
+                start, end = Fraction(base[0, i].item()), Fraction(x[0, i].item())
+                wrong = abs(Fraction(point[0, i].item()) - start - Fraction(node) * (end - start))
+                assert wrong <= Fraction(4 * UNIT) * Fraction(path.spread[0, i].item())
+                assert size * Fraction(0.999) <= Fraction(path.spread[0, i].item()) <= 2 * size
+
+
+@pytest.mark.parametrize("terms", [1, 2, 16, 12345, 2**20, 2**40])
+def test_gamma_is_what_so_many_roundings_can_do(terms) -> None:
+    """In rational numbers, n u / (1 - n u); and hardly more."""
+    exact = Fraction(terms, 2**53) / (1 - Fraction(terms, 2**53))
+    assert exact <= Fraction(gamma(terms)) <= exact * Fraction(1.0011)
+
+
+def test_a_region_in_other_units_is_no_smaller() -> None:
+    """In rational numbers: every end, and the radius; what is frozen stays so."""
+    net = reference.dense_network([4, 3, 2], ["tanh"], 1.0, 1)
+    network = unroll(net, (4,))
+    generator = torch.Generator().manual_seed(3)
+    x = torch.rand(1, 4, generator=generator).double()
+    (path,) = paths(ab.Saliency(net), x)
+    for _ in range(20):
+        scale = torch.rand(4, generator=generator).double() * 3
+        scale[3] = 0.0
+        low, high = -torch.rand(4, generator=generator).double(), 2 * scale
+        region = Region(2.0, torch.rand(1, generator=generator).item() / 3, scale, low, high)
+        _, _, made = in_units(network, path, region)
+        own = units_of(network, scale)[0]
+        pairs = [(Fraction(region.epsilon), Fraction(made.epsilon))]
+        for i in range(4):
+            unit = Fraction(own[i].item())
+            pairs += [
+                (Fraction(-low[i].item()), Fraction(-made.low[i].item()) * unit),
+                (Fraction(high[i].item()), Fraction(made.high[i].item()) * unit),
+            ]
+        for asked, said in pairs:
+            assert asked <= said <= asked * (1 + Fraction(3, 10**15))
+        assert made.scale.tolist() == [1, 1, 1, 0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_orders_together_are_nearly_the_best_of_all_multipliers(seed) -> None:
+    """Against eigenvalues on a grid of c and theta: never below the least, and hardly above."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator).double()
+
+    size, epsilon = 4, 0.7
+    forms = [Form.of(draw(size, size), draw(size).abs(), 2.0) for _ in range(2)]
+    linear, constant = 2.0 + seed, 0.3
+    rest = TaylorRemainder(*forms, linear, constant)
+    jacobian, path = (
+        draw(size, size),
+        GradientPath(draw(1, size), draw(1, size), (1.0,), (1.0,), False),
+    )
+    mean = replace(PathMean.zero(size), jacobian=jacobian, remainder=rest, still=0.2)
+    found = first_and_second_order(path, mean, epsilon, 2.0)
+    best = math.inf
+    for theta in 10.0 ** torch.linspace(-2, 2, 60).double():
+        bent = forms[0].matrix + theta / 2 * forms[1].matrix
+        for c in 10.0 ** torch.linspace(-2, 2, 60).double():
+            largest = torch.linalg.eigvalsh(jacobian @ jacobian.T / (2 * c) + bent)[-1]
+            value = epsilon**2 * largest + c / 2 + linear / (2 * theta)
+            best = min(best, value.item())
+    assert best * 0.99 <= found - constant - 0.2 <= best * 1.03
+
+
+def test_errors_of_every_order_are_those_of_the_activation() -> None:
+    """Of activations whose orders differ in size, with the switch of PyTorch's softplus."""
+    _, _, expansion = expanded(2.0, ("softplus6", "tanh", "softplus30"))
+    for layer, number, made in zip(
+        expansion.layers,
+        range(3),
+        enclose(expansion, 0.2, composites(expansion)).forward,
+        strict=True,
+    ):
+        activation = expansion.network.activations[number]
+        value, slope, bend = (activation.error(order, layer.z) for order in range(3))
+        torch.testing.assert_close(made.slope_drift, slope, rtol=1e-12, atol=0)
+        torch.testing.assert_close(made.bend_drift, bend, rtol=1e-12, atol=0)
+        high = layer.z + made.reach
+        value, slope = (e + activation.switch(i, high) for i, e in enumerate((value, slope)))
+        torch.testing.assert_close(made.value_error, value, rtol=1e-12, atol=0)
+        torch.testing.assert_close(made.slope_error, slope, rtol=1e-12, atol=0)
 
 
 def test_bounds_are_raised() -> None:

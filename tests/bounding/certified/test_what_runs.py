@@ -12,8 +12,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import attribound as ab
+from attribound.networks.replacements import Smoothing
+from attribound.networks.smooth import SmoothCopy
 
 LOUD = 40.0
 
@@ -104,6 +108,79 @@ def parametrised(kinked: bool = False) -> nn.Module:
     return net
 
 
+#: Where the tricks below show: inside the ball around ``inputs``, far from what is compared.
+_FAR = torch.tensor([0.03, 0.0, 0.02, 0.0])
+
+
+def bump(z: Tensor) -> Tensor:
+    """Zero but for points within 0.004 of one of the ball: no comparison of logits sees it."""
+    if z.shape[-1] != 4:
+        return z.new_zeros(())
+    x = torch.rand(2, 4, generator=torch.Generator().manual_seed(1)).to(z)
+    share = 1 - ((z[:, None] - x - _FAR.to(z)) ** 2).sum(2) / 0.004**2
+    return 5 * torch.where(share > 0, share, 0.0).sum(1, keepdim=True)
+
+
+class Kind(Tensor):
+    """A weight that computes in its own way."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            out = func(*args, **(kwargs or {}))
+            return out + bump(args[0]) if func is nn.functional.linear else out
+
+
+def weight_of_its_own(kinked: bool = False) -> nn.Module:
+    net = plain(kinked)
+    weight = net[0].weight.detach().as_subclass(Kind)
+    del net[0].weight
+    net[0].weight = weight
+    return net
+
+
+def buffer_of_its_own(kinked: bool = False) -> nn.Module:
+    net = plain(kinked)
+    net[0].register_buffer("shift", torch.zeros(1).as_subclass(Kind))
+    return net
+
+
+def compiled(kinked: bool = False) -> nn.Module:
+    net = plain(kinked)
+    own = net[0].forward
+    net[0]._compiled_call_impl = lambda z: own(z) + bump(z)
+    return net
+
+
+class Children(dict):
+    def values(self) -> Any:
+        return [Bump(), *super().values()]
+
+
+class Bump(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + bump(x)
+
+
+def children_of_their_own(kinked: bool = False) -> nn.Module:
+    net = plain(kinked)
+    net.__dict__["_modules"] = Children(net._modules)
+    return net
+
+
+class Forged(SmoothCopy, nn.Sequential):
+    """Says that it is a smooth copy."""
+
+    kind, smoothing = nn.Sequential, Smoothing(5.0, pooling=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.Sequential.forward(self, x + bump(x))
+
+
+def forged(kinked: bool = False) -> nn.Module:
+    return Forged(*plain(kinked)).eval()
+
+
 Make = Callable[[bool], nn.Module]
 #: How it is made and how the refusal names it.
 WAYS: dict[str, tuple[Make, str]] = {
@@ -116,6 +193,11 @@ WAYS: dict[str, tuple[Make, str]] = {
     "a forward hook": (hooked, "Linear with hooks"),
     "a backward hook": (gradient_hooked, "Linear with hooks"),
     "a parametrisation": (parametrised, "got ParametrizedLinear, a subclass of Linear"),
+    "a weight of another kind": (weight_of_its_own, "Linear with a tensor of its own kind, Kind"),
+    "a buffer of another kind": (buffer_of_its_own, "Linear with a tensor of its own kind, Kind"),
+    "a compiled module": (compiled, "Linear that is compiled|one of torch.compile"),
+    "children of their own": (children_of_their_own, "Sequential with collections of its own"),
+    "a forged smooth copy": (forged, "got Forged"),
 }
 #: Which network, and what is asked of it.
 PATHS: dict[str, tuple[bool, ab.Attribution]] = {
@@ -124,6 +206,15 @@ PATHS: dict[str, tuple[bool, ab.Attribution]] = {
     "switches": (True, ab.Saliency()),
     "exact integral": (True, ab.IntegratedGradients(quadrature="exact")),
 }
+
+
+#: Not with derivatives of their own, or with kinks.
+_NO_STRUCTURE = (
+    "a backward hook",
+    "a compiled module",
+    "a weight of another kind",
+    *list(WAYS)[-3:],
+)
 
 
 @pytest.fixture
@@ -165,7 +256,7 @@ def test_the_same_network_without_them_is_certified(path: str) -> None:
 
 @pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize("kinked", [False, True], ids=["smooth", "kinked"])
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "a backward hook"])
+@pytest.mark.parametrize("way", [way for way in WAYS if way not in _NO_STRUCTURE])
 def test_structure_is_that_of_what_runs(way: str, kinked: bool) -> None:
     """Left to autograd, or traced with all that is in the way: the module's own derivatives."""
     net = WAYS[way][0](kinked).double()
@@ -188,10 +279,62 @@ def test_derivatives_that_a_hook_changes_are_refused_everywhere() -> None:
         ab.Saliency(gradient_hooked()).linearize(inputs(plain()))
 
 
-def test_a_class_that_was_patched_is_seen_by_its_logits(monkeypatch: Any) -> None:
+PATCHES: dict[str, tuple[Any, str, str]] = {
+    "a forward": (nn.Linear, "forward", "Linear with a forward that is not PyTorch's"),
+    "every call": (nn.Module, "__call__", "with a __call__ that is not PyTorch's"),
+    "a function": (nn.functional, "linear", "the process: .*functional.linear that is not PyT"),
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("patch", PATCHES)
+def test_what_is_patched_in_pytorch_is_named(patch: str, path: str, monkeypatch: Any) -> None:
+    """Also where no comparison of logits sees it."""
+    where, name, said = PATCHES[patch]
+    own = getattr(where, name)
+
+    def patched(*given: Any) -> Tensor:
+        out = own(*given)
+        return out + 0.0 * out.detach()
+
+    monkeypatch.setattr(where, name, patched)
+    kinked, recipe = PATHS[path]
+    with pytest.raises(ab.ModelError, match=said):
+        certify(plain(kinked), recipe)
+
+
+class Functions(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+class Operators(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("mode", [Functions, Operators])
+def test_modes_through_which_everything_goes_are_refused(mode: Callable[[], Any]) -> None:
+    net, x = plain(), inputs(plain())
+    classifier = ab.Classifier(net)
+    assert classifier.is_structured(x)
+    with mode():
+        assert not classifier.is_structured(x)
+        with pytest.raises(ab.ModelError, match=f"the process: .*got a mode of .*{mode.__name__}"):
+            certify(net)
+    with torch.device("cpu"):  # says where tensors are made, no more
+        assert certify(net).euclidean.isfinite().all()
+
+
+def test_a_class_that_was_patched_in_disguise_is_seen_by_its_logits(monkeypatch: Any) -> None:
     """Nothing of the module tells: only what it computes does."""
     own = nn.Softplus.forward
-    monkeypatch.setattr(nn.Softplus, "forward", lambda self, z: own(self, z) + 0.1 * louder(z))
+
+    def forward(self: nn.Softplus, z: Tensor) -> Tensor:
+        return own(self, z) + 0.1 * louder(z)
+
+    forward.__module__ = own.__module__
+    monkeypatch.setattr(nn.Softplus, "forward", forward)
     with pytest.raises(ab.ProbeError, match="a network that computes what its modules say"):
         certify(plain())
 

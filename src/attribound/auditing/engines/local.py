@@ -30,6 +30,7 @@ from attribound.auditing.engines.work import (
 from attribound.auditing.engines.worker import serve
 from attribound.auditing.store import Tables
 from attribound.basics.errors import InputError
+from attribound.basics.numbers import check_count
 
 if sys.platform == "win32":
     _CONTEXT = multiprocessing.get_context("spawn")
@@ -65,8 +66,8 @@ class LocalEngine:
 
     def __post_init__(self) -> None:
         for name, value in (("workers", self.workers), ("threads", self.threads)):
-            if value is not None and value < 1:
-                raise InputError(name, expected="at least 1", got=str(value), remedy="give more")
+            if value is not None:
+                check_count(name, value, "give more")
         check_patience(self.patience)
 
     def run(self, work: Work, numbers: Iterable[int]) -> Results:

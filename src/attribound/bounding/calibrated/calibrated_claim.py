@@ -15,9 +15,7 @@ from attribound.balls import Ball
 from attribound.basics.errors import InputError
 from attribound.basics.tensors import norm
 from attribound.bounding.calibrated.calibration import Calibration
-from attribound.bounding.calibrated.provenance import (
-    about,
-)
+from attribound.bounding.calibrated.provenance import about, sample_hashes
 from attribound.bounding.method import Method, Question
 from attribound.bounding.restate import counted, restate
 from attribound.results import YOURS, Bound, Claim, Status, register_claim
@@ -92,7 +90,10 @@ class Calibrated(Method):
         source = tuple(
             f"{own.factor_of(label):.4g} x {base.claim}" for label in base.target.tolist()
         )
-        return restate(base, value, CALIBRATED, source, base.products)
+        made = restate(base, value, CALIBRATED, source, base.products)
+        both = zip(made.status, _knows(own, asked.x), strict=True)
+        status = tuple(each | Status.CALIBRATED_WITH if seen else each for each, seen in both)
+        return replace(made, status=status)
 
     def _fitting(self, attribution: Attribution, ball: Ball) -> Calibration:
         known = (self.calibration,) if self.calibration else _stored(self.files())
@@ -109,6 +110,12 @@ class Calibrated(Method):
             remedy="pass method=attribound.calibrate(attribution, samples, ball), or the folder "
             "that such were saved in: attribound.Calibrated(folder)",
         )
+
+
+def _knows(calibration: Calibration, x: Tensor) -> list[bool]:
+    """Of each sample whether the calibration was made with it."""
+    known = frozenset(calibration.provenance.samples)
+    return [each in known for each in sample_hashes(x)] if known else [False] * len(x)
 
 
 @dataclass(frozen=True, eq=False)

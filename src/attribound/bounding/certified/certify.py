@@ -59,7 +59,9 @@ class Certified(Method):
 
     def __post_init__(self) -> None:
         """Refuse limits that allow nothing."""
-        limits = self.memory_limit > 0 and self.widest >= 0
+        given = (self.memory_limit, self.widest, self.nodes, self.seconds)
+        limits = all(isinstance(each, (int, float)) for each in given)
+        limits = limits and self.memory_limit > 0 and self.widest >= 0
         if not (limits and self.nodes >= 1 and self.seconds >= 0):
             raise InputError(
                 "Certified",

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attribound.attributions import Classifier
 from attribound.basics.tensors import dot
-from attribound.networks.classifier import differentiate
+from attribound.networks.fast_derivatives import differentiate
 from attribound.results import LabelConstraint
 
 

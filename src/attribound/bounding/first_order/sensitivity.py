@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attribound.attributions import Linearization
 from attribound.balls import Ball, Enclosure, enclosure, unit_maximiser
+from attribound.basics.numbers import refuse_other
 from attribound.bounding.first_order.dense_limit import check_dense, fits
 from attribound.bounding.first_order.entrywise_sum import THEOREM_2
 from attribound.bounding.first_order.l2_norm import INCLUSION, THEOREM_1, l2_norm
@@ -50,6 +51,12 @@ class LinearEffort(Method):
     dense: bool | None = None
     dense_limit: int = 2**31
     progress: bool = field(default=False, compare=False, metadata=NO_SETTING)
+
+    def __post_init__(self) -> None:
+        """Refuse solvers that are none."""
+        refuse_other("solver", self.solver, SpectralSolver, "use SpectralSolver(tolerance=1e-3)")
+        if self.norm is not None:
+            refuse_other("norm", self.norm, NormSolver, "use NormSolver(), or None")
 
     def builds_matrix(self, jacobian: LinearOperator, p: float) -> bool:
         """Whether a dense Jacobian is built; refuses what won't fit."""

@@ -155,7 +155,8 @@ def switches(  # noqa: PLR0913 - the names users type
     called = check_names(names, clean[0].numel())
     if columns is None and called is not None and len(called) == x[0].numel():
         columns = called
-    lit, dark = (torch.as_tensor(each).to(x).expand(x.shape[1:]).flatten() for each in (on, off))
+    ends = (torch.as_tensor(each, dtype=x.dtype, device=x.device) for each in (on, off))
+    lit, dark = (each.expand(x.shape[1:]).flatten() for each in ends)
     owner, pairs = _enumerated(x, _groups(categories, x), lit, dark)
     points = x[owner].flatten(1).clone()
     switched = (pairs >= 0).all(1).nonzero().flatten()

@@ -8,6 +8,7 @@ from attribound.networks.structured.network import (
 )
 from attribound.networks.structured.stem import LinearisedPath, Stem, stem_of
 from attribound.networks.structured.tracing import trace
+from attribound.networks.structured.unchanged import Unchanged
 
 __all__ = [
     "LinearisedGradient",
@@ -16,6 +17,7 @@ __all__ = [
     "Stem",
     "StructuredNetwork",
     "Structures",
+    "Unchanged",
     "UnstructuredError",
     "stem_of",
     "trace",

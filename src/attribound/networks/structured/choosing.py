@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from attribound.networks.plain import in_modes
 from attribound.networks.probe import probe_inputs
 from attribound.networks.structured.comparing import Linearise, agrees
 from attribound.networks.structured.network import StructuredNetwork, UnstructuredError
@@ -42,7 +43,7 @@ class Structures:
 
     def at(self, x: Tensor) -> StructuredNetwork | None:
         """The structure for inputs like ``x``; None where autograd has to do."""
-        if torch._C._len_torch_function_stack() or torch.is_autocast_enabled(x.device.type):
+        if in_modes() or torch.is_autocast_enabled(x.device.type):
             return None  # somebody watches or changes what is run
         if self._network is None or not self._network.unchanged():
             if self._traces >= _TRACES:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import types
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor, nn
 from torch.fx import Graph, Node, Tracer
 from torch.fx.proxy import Proxy
 
-from attribound.networks.plain import global_hooks
+from attribound.networks.plain import replaced_in_torch, watched
 from attribound.networks.structured.constants import Constants
 from attribound.networks.structured.linear import ReshapePiece
 from attribound.networks.structured.modules import LEAVES, folded, read_module
@@ -22,7 +20,7 @@ from attribound.networks.structured.network import (
     UnstructuredError,
 )
 from attribound.networks.structured.operations import Piece, read
-from attribound.networks.structured.unchanged import Unchanged, readable, reads_surroundings
+from attribound.networks.structured.unchanged import Unchanged, outside, readable
 
 
 def trace(model: object) -> StructuredNetwork | None:
@@ -31,15 +29,15 @@ def trace(model: object) -> StructuredNetwork | None:
     Known are convolutions, linear layers, batch norms in eval mode, average pooling,
     sums, reshapes, constants, dropout in eval mode and smooth or ReLU-like functions.
     Hooks, replaced methods, parametrised weights, attributes that may change unseen and
-    a ``forward`` that reads variables of its surroundings are not. Whether what was
+    code that reads variables of its surroundings are not. Whether what was
     traced is the network, only a comparison shows.
     """
-    if not isinstance(model, nn.Module) or global_hooks():
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    if not isinstance(model, nn.Module) or watched() or any(map(replaced_in_torch, modules)):
         return None
-    modules = list(model.modules())
     called = _Called(model)
     try:
-        if not all(map(_traceable, modules)):
+        if not all(map(readable, modules)) or outside(modules) is None:
             return None
         before = Unchanged(modules)
         with warnings.catch_warnings():
@@ -51,23 +49,6 @@ def trace(model: object) -> StructuredNetwork | None:
     except Exception:  # a forward may do anything with what is no tensor
         return None
     return StructuredNetwork(steps, before, [*model.parameters(), *model.buffers()])
-
-
-def _traceable(module: nn.Module) -> bool:
-    """Whether a module is known, or has a forward that can be followed."""
-    if not readable(module):
-        return False
-    kind = type(module)
-    if kind in LEAVES:
-        return True
-    own = [each for each in kind.__mro__ if each.__module__.split(".")[0] != "torch"]
-    return not any(reads_surroundings(method) for each in own for method in _methods(each))
-
-
-def _methods(kind: type) -> Iterator[types.FunctionType]:
-    for name, method in vars(kind).items():
-        if isinstance(method, types.FunctionType) and not name.startswith("__"):
-            yield method
 
 
 class _Called(nn.Module):

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, softplus
 from attribound.attacks.objectives import Objective as Climbed
 from attribound.basics.numbers import check_count, check_positive
 from attribound.networks import smooth
-from attribound.networks.classifier import differentiate
+from attribound.networks.fast_derivatives import differentiate
 from attribound.networks.kinks import find_kinks
 from attribound.networks.modes import eval_mode
 from attribound.training.groups import GroupedScore, mean_over_examples

@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
@@ -16,8 +17,9 @@ import attribound as ab
 import laws
 from attribound.attributions.exact.piecewise import piecewise
 from attribound.balls import enclosure
-from attribound.basics.rounding import UNIT
+from attribound.basics.rounding import SLACK, UNIT
 from attribound.bounding.certified import quadratic
+from attribound.bounding.certified.exact_path import bound as exact_bound
 from attribound.bounding.certified.exact_path import (
     certificate,
     certify_exact,
@@ -415,7 +417,7 @@ def test_a_certificate_is_put_together_from_its_parts(seed, monkeypatch) -> None
         ends = torch.stack([there.least, there.most]).abs().amax(0)
         length = (away * there.rows).norm(dim=1) + away.abs().max() * there.row_error
         still = certificate._still(pieces_of, away, of.ball)
-        assert still == pytest.approx((ends * length).sum().item(), rel=1e-6)
+        assert still == pytest.approx((ends * length).sum().item(), rel=1e-6, abs=2.0**-300)
     order = 2 if of.ball.p == 2 else 1
     wide = shift.matrix.norm(p=order, dim=1) + torch.stack(half).abs().sum(0)
     wide = wide + of.ball.epsilon * of.ball.scale * rest
@@ -468,6 +470,21 @@ def test_both_norms_hold_at_every_corner_and_nearly_at_one(p) -> None:
         assert min(first, second) <= 1.6 * lengths.max()
         better += second < 0.98 * first
     assert better > 0
+
+
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_weights_that_are_none_prove_nothing(p) -> None:
+    """Whatever a search finds, it is a bound above the truth, or none at all."""
+    shift, lengths = shifted(1, p)
+    weights = shift.weights()
+    for place, value in itertools.product((0, 1, -1), (0.0, -1e-9, math.nan)):
+        wrong = weights.clone()
+        wrong[place] = value
+        assert shift.first(wrong) == math.inf
+    for factor in (1e-6, 0.5, 20.0):
+        uneven = weights.clone()
+        uneven[::2] *= factor
+        assert lengths.max().item() <= shift.first(uneven) < math.inf
 
 
 @pytest.mark.parametrize("p", [2.0, math.inf])
@@ -698,6 +715,65 @@ def test_without_offsets_it_is_that_of_input_times_gradient(multiply) -> None:
     assert without_offsets(elsewhere, x) is None
 
 
+@pytest.mark.parametrize("p", [2.0, math.inf])
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-3, 5.0])
+def test_every_input_that_is_computed_is_in_the_wider_ball(p, epsilon) -> None:
+    """x + delta in float32 is elsewhere than delta says; what is frozen stays, in any units."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.tensor([0.7, -300.0, 1e-6, 4.0])
+    unit = torch.finfo(x.dtype).eps / 2
+    scale = torch.tensor([0.3, 20.0, 1e-3, 0.0]).double()
+    ball = PathBall(epsilon, p, scale)
+    wide = ball.evaluated(x.double(), unit)
+    drawn = torch.randn(3000, 4, generator=generator, dtype=torch.float64)
+    drawn[:, 3] = 0.0
+    length = torch.linalg.vector_norm(drawn, ord=p, dim=1, keepdim=True)
+    delta = (epsilon * scale * drawn / length).float()
+    moved = (x + delta).double() - x.double()
+    out = torch.linalg.vector_norm(moved[:, :3] / scale[:3], ord=p, dim=1)
+    assert (out <= wide.epsilon).all()
+    assert (moved[:, 3] == 0).all()
+    if epsilon == 1e-8:  # and not in the ball that was asked for
+        assert (out > epsilon).any()
+    rounded = [
+        unit * (abs(v) / s + epsilon) for v, s in zip(x.tolist()[:3], scale.tolist(), strict=False)
+    ]
+    room = max(rounded) if p == math.inf else math.hypot(*rounded)
+    exact = epsilon * (1 + 32 * unit) + room
+    assert 0.9 * SLACK <= wide.epsilon / exact - 1 <= 1.1 * SLACK
+    assert (wide.p, wide.scale.tolist()) == (p, scale.tolist())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_rounding_of_both_maps_is_counted_in_rational_numbers(dtype, monkeypatch) -> None:
+    """32 units of the bound and two of the map; each example with its own path and ball."""
+    net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)).to(dtype).eval()
+    x = torch.tensor([[0.7, 0.6], [3.0, -1.0]], dtype=dtype)
+    ig = ab.IntegratedGradients(net, quadrature="exact", baseline=0.25)
+    values, lengths, asked = (1e-3, 0.5), (2.0, 0.1), []
+
+    def certified(_network, path, ball):
+        asked.append((path, ball))
+        number = len(asked) - 1
+        return SimpleNamespace(
+            value=values[number], map=torch.tensor([lengths[number], 0.0]).double()
+        )
+
+    monkeypatch.setattr(exact_bound, "certify_path", certified)
+    proved = certify_exact(ig, x, ab.L2Ball(0.1), torch.tensor([1, 0]), 2**32).value
+    assert proved.dtype == dtype
+    eps = Fraction(torch.finfo(dtype).eps)
+    for row, (path, ball) in enumerate(asked):
+        exact = Fraction(values[row]) * (1 + 32 * eps) + 2 * eps * Fraction(lengths[row])
+        least = exact * (1 - Fraction(1, 2**50))
+        assert least <= Fraction(proved[row].item()) <= exact * (1 + eps * Fraction(1.1))
+        assert path.x.tolist() == [x[row].double().tolist()]
+        assert path.base.tolist() == [[0.25, 0.25]]
+        assert (path.target, path.multiplied) == (1 - row, True)
+        plain = PathBall(0.1, 2.0, torch.ones(2).double())
+        assert ball.epsilon == plain.evaluated(x[row].double(), float(eps) / 2).epsilon
+
+
 @pytest.mark.parametrize("left_out", [False, True])
 def test_inputs_and_maps_in_float32_count(left_out, monkeypatch) -> None:
     """In balls of a few roundings x + delta is elsewhere than delta says, and maps are rounded."""
@@ -706,10 +782,11 @@ def test_inputs_and_maps_in_float32_count(left_out, monkeypatch) -> None:
         net[0].weight.copy_(torch.tensor([[3.0, 4.0]]))
         net[0].bias.fill_(-1.0)
         net[2].weight.copy_(torch.tensor([[2.0], [0.0]]))
-    ig, ball = ab.IntegratedGradients(net, label=0, quadrature="exact"), ab.L2Ball(1e-7)
-    x = torch.tensor([[0.7, 0.6]])
+    ig, ball = ab.IntegratedGradients(net, quadrature="exact"), ab.L2Ball(1e-7)
+    x, label = torch.tensor([[0.7, 0.6]]), torch.tensor([0])
     many = x.expand(500, -1)
-    moved = ig(many + ball.project(ball.sample_sphere(many, 0), many)) - ig(x)
+    points = many + ball.project(ball.sample_sphere(many, 0), many)
+    moved = ig(points, label.expand(500)) - ig(x, label)
     if left_out:
         monkeypatch.setattr(torch, "finfo", lambda dtype: SimpleNamespace(eps=0.0))
     proved = certify_exact(ig, x, ball, torch.tensor([0]), 2**32).value
@@ -746,11 +823,14 @@ def test_refuses_what_it_cannot_hold_and_what_is_not_convex() -> None:
         pieces.check_memory(network, needed - 1)
     with pytest.raises(ab.MemoryLimitError, match="GiB for 5 features and 22 neurons"):
         ab.bound(ig, x, ab.L2Ball(0.1), method=ab.Certified(memory_limit=1000))
-    steep = ab.IntegratedGradients(
-        reference.mlp((6,), hinge=lambda: nn.LeakyReLU(2.0)), quadrature="exact"
-    )
-    with pytest.raises(ab.ModelError, match="a LeakyReLU of slope 2"):
-        certify_exact(steep, x, ab.L2Ball(0.1), target, 2**32)
+    for slope, refused in ((2.0, True), (-1.5, True), (1.0, False), (-1.0, False)):
+        hinged = reference.mlp((6,), hinge=lambda slope=slope: nn.LeakyReLU(slope))
+        of = ab.IntegratedGradients(hinged, quadrature="exact")
+        if refused:
+            with pytest.raises(ab.ModelError, match=f"a LeakyReLU of slope {slope:g}"):
+                certify_exact(of, x, ab.L2Ball(0.1), target, 2**32)
+        else:
+            assert certify_exact(of, x, ab.L2Ball(0.1), target, 2**32).value > 0
 
 
 def test_only_the_exact_integral_itself_is_certified_so() -> None:

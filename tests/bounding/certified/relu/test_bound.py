@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -87,6 +88,35 @@ def test_climbing_over_switches_attains_more_inside_the_ball(p, monkeypatch) -> 
             assert ((points >= -1e-6) & (points <= 1 + 1e-6)).all()  # roundings of x
     assert min(gains) >= 1
     assert max(gains) > 1.02
+
+
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_a_search_beside_what_is_known_attains_more_inside_the_ball(p, monkeypatch) -> None:
+    """Of many items, where a bound of all together is all that is there."""
+    monkeypatch.setattr(deviation, "BRANCHED", 0)
+    ball = ab.LpBall({2.0: 0.2, math.inf: 0.02}[p], p, low=0.0, high=1.0)
+    beside, tried, gains = deviation.Moving._beside, [], []
+
+    def kept(*asked):
+        tried.append(beside(*asked))
+        return tried[-1]
+
+    for seed in range(3):
+        net, x = convolutional(seed), torch.rand(1, 1, 6, 6)
+        for kind in (ab.Saliency(net), ab.InputXGradient(net)):
+            monkeypatch.setattr(deviation.Moving, "_beside", lambda *_: torch.zeros(0, 36))
+            without = ab.bound(kind, x, ball, claim="certified")
+            monkeypatch.setattr(deviation.Moving, "_beside", kept)
+            found = ab.bound(kind, x, ball, claim="certified")
+            assert found.gap.attained.item() <= found.euclidean.item()
+            assert found.euclidean.item() == without.euclidean.item()
+            gains.append(found.gap.attained.item() / without.gap.attained.item())
+            deltas = tried[-1].reshape(-1, 1, 6, 6)
+            points = deltas + x.double()
+            assert ball.contains(deltas, x.double().expand_as(deltas), 1e-9).all()
+            assert ((points >= -1e-6) & (points <= 1 + 1e-6)).all()  # roundings of x
+    assert min(gains) >= 1
+    assert max(gains) > 1.005
 
 
 def test_a_range_of_values_makes_it_smaller() -> None:
@@ -174,15 +204,25 @@ def test_a_network_in_few_digits_gets_no_number(dtype, width, unit) -> None:
     assert ab.Status.STOPPED in bound.status[0]
 
 
+@pytest.mark.parametrize(("told", "unit"), [("bf16", 2.0**-8), ("tf32", 2.0**-11)])
+@pytest.mark.parametrize("which", ["matmul", "conv"])
+def test_products_in_fewer_digits_are_taken_at_their_word(told, unit, which, monkeypatch) -> None:
+    """On processors, too; and by PyTorch's newer settings, after which the older can't be read."""
+    monkeypatch.setattr(torch.backends.mkldnn, which, SimpleNamespace(fp32_precision=told))
+    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)).eval()
+    assert evaluation_unit(ab.Saliency(net), torch.rand(1, 2)) == unit
+    assert evaluation_unit(ab.Saliency(net.double()), torch.rand(1, 2).double()) == 2.0**-53
+
+
 def test_masks_that_underflow_count() -> None:
     """A preactivation of 6e-46 is zero in float32: the neuron is off."""
     net = nn.Sequential(nn.Linear(1, 1, bias=False), nn.ReLU(), nn.Linear(1, 2)).eval()
     with torch.no_grad():
         net[0].weight.fill_(1e-30)
         net[2].weight.copy_(torch.tensor([[1e30], [0.0]]))
-    saliency, label = ab.Saliency(net, label=0), torch.tensor([0])
+    saliency, label = ab.Saliency(net), torch.tensor([0])
     x = torch.tensor([[1e-15]])
-    moved = saliency(x - 4e-16) - saliency(x)
+    moved = saliency(x - 4e-16, label) - saliency(x, label)
     assert moved.norm().item() == pytest.approx(1, rel=1e-6)
     assert ab.bound(saliency, x, ab.L2Ball(4e-16), label, claim="certified").euclidean >= 1
 

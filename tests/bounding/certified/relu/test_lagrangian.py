@@ -58,6 +58,40 @@ def test_holds_and_is_no_worse_than_the_cut(p) -> None:
     assert min(gains) < 0.9  # it is worth something
 
 
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_the_search_comes_close_to_a_longer_one_and_is_well_below_the_cut(p, monkeypatch) -> None:
+    """It does not end before multipliers have settled: a tenth of the steps is far from there."""
+
+    def values(steps: int) -> torch.Tensor:
+        monkeypatch.setattr(lagrangian, "_STEPS", steps)
+        found = []
+        for seed in (1, 2, 4):
+            region, centre, items, slope, drawn = problem(seed, p, size=10, count=60)
+            asked = centre, items, slope, (0.1 + 3 * drawn) * region.support(slope)
+            found.append(shared(region, *asked) / longest(centre, items))
+        return torch.tensor(found)
+
+    usual = lagrangian._STEPS
+    found, longer, shorter = values(usual), values(8 * usual), values(usual // 10)
+    assert (found < 0.85).all()
+    assert (found <= 1.06 * longer).all()
+    assert (shorter > 1.05 * found).all()
+
+
+def test_what_can_never_switch_does_not_spoil_the_search() -> None:
+    """Where the range forbids every way towards a kink no multiplier is too large."""
+    region, centre, items, slope, threshold = problem(0, 2.0)
+    never = torch.zeros_like(slope[:1])
+    more = shared(
+        region,
+        centre,
+        torch.cat([items, 3 * items[:1]]),
+        torch.cat([slope, never]),
+        torch.cat([threshold, threshold.new_tensor([0.2])]),
+    )
+    assert more <= 1.05 * shared(region, centre, items, slope, threshold)
+
+
 def test_thresholds_below_zero_stay_so(monkeypatch) -> None:
     """An item that is possible at x pays nothing: with a threshold of more it would be unsound."""
     right = lagrangian._in_units
@@ -123,6 +157,10 @@ def test_what_a_region_says_holds_at_every_point_and_nearly_at_one(region) -> No
     assert (points.abs().amax(0) <= region.largest).all()
     # No tighter than true, and not much looser.
     assert (region.support(rows) <= 1.45 * products + 1e-12).all()
+    whole = torch.where(torch.maximum(region.high, -region.low) > 0, 1.0, 0.0) * rows.abs()
+    apart = (points.abs() @ rows.abs().T).amax(0)
+    assert (region.size(rows) <= 1.45 * apart + 1e-12).all()
+    assert (region.size(rows) <= region.size(whole) * (1 + 1e-12)).all()
     assert region.stretched(rows[0].abs()) <= 1.45 * (points * rows[0].abs()).norm(dim=1).max()
     every = torch.cat([region.furthest(rows), region.inside(3 * points[:50])])
     assert ((every >= region.low) & (every <= region.high)).all()
@@ -208,6 +246,31 @@ def test_the_dual_is_above_the_lagrangian_of_every_subset(cube, monkeypatch) -> 
             assert (said <= meant + 1.1e-3 * sizes + 1e-9).all()
 
 
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_multipliers_that_are_none_prove_nothing(p) -> None:
+    """Whatever a search finds: a negative one would let items pay that can't; nu need not agree."""
+    for seed in range(6):
+        asked = lagrangian._in_units(*problem(seed, p))
+        a, nu, v = lagrangian._multipliers(asked)
+        assert (a >= 0).all()
+        assert (nu > 0).all()
+        assert lagrangian._proved(asked, a, nu, v) < math.inf
+        for wrong in (-1.0, math.nan):
+            assert lagrangian._proved(asked, a - 2 + wrong, nu, v) == math.inf
+            assert lagrangian._proved(asked, a, nu * wrong, v) == math.inf
+        assert lagrangian._proved(asked, a, 0 * nu, v) == math.inf
+        uneven = nu * torch.tensor([1.0, 3.0]).double()
+        assert lagrangian._proved(asked, a, uneven, v) >= attained(*problem(seed, p)) ** 2
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-3, 1.0, 1e6])
+def test_a_largest_eigenvalue_is_hardly_above_itself(unit) -> None:
+    for values in ([3.0, 1.0, 0.5], [0.25], [0.0, 2.0, 2.0, 2.0]):
+        matrix = unit * torch.diag(torch.tensor(values, dtype=torch.float64))
+        exact = unit * max(values)
+        assert exact <= cut.eigenvalue(matrix) <= exact * (1 + 1e-7)
+
+
 def test_margins_of_cuts_count_every_item(monkeypatch) -> None:
     for seed, count in itertools.product(range(3), (0, 5, 14)):
         _, centre, items, *_ = problem(seed, 2.0, count=max(1, count))
@@ -225,3 +288,21 @@ def test_margins_of_cuts_count_every_item(monkeypatch) -> None:
                 duals.append(cut._dual(centre, items))
             # A thousandth of the square, and of the trace: the largest eigenvalue is no more.
             assert duals[1] >= duals[0] * (1 + 1e-3) * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_what_is_proved_of_all_together_is_rounded_outwards(p, monkeypatch) -> None:
+    """The root of the square, with room for its rounding, and of the rest one by one."""
+    slack = 1e-3
+    monkeypatch.setattr(lagrangian, "SLACK", slack)
+    monkeypatch.setattr(lagrangian, "longest", lambda *_: 1e9)
+    squares, right = [], lagrangian._proved
+    monkeypatch.setattr(
+        lagrangian, "_proved", lambda *asked: squares.append(right(*asked)) or squares[-1]
+    )
+    for seed in range(4):
+        squares.clear()
+        found = shared(*problem(seed, p))
+        assert found == pytest.approx(math.sqrt(squares[0]) * (1 + slack), rel=1e-9)
+    monkeypatch.setattr(lagrangian, "MOST", 4)
+    assert shared(*problem(0, p)) == 1e9  # the rest counts, too: it is no less than all of them

@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -27,7 +28,10 @@ from attribound.bounding.certified.relu import (
     reach,
     sweep,
 )
+from attribound.bounding.certified.relu import bound as certified_bound
 from attribound.bounding.certified.relu import compact as compact_form
+from attribound.bounding.certified.relu import region as region_module
+from attribound.bounding.certified.relu import tree as tree_module
 from attribound.bounding.certified.relu.compact import SWITCHED, Compact
 from attribound.bounding.certified.relu.noise import through
 from attribound.bounding.certified.relu.region import Region, regions
@@ -218,7 +222,8 @@ def test_in_other_units_all_is_the_same(seed, monkeypatch) -> None:
     def agree(one: Compact, two: Compact) -> None:
         for name, each in in_compact.items():
             same(getattr(one, name) * each, getattr(two, name))
-        assert two.gradient_noise == pytest.approx(one.gradient_noise * (out / x).item())
+        noise = one.gradient_noise * (out / x).item()
+        assert two.gradient_noise == pytest.approx(noise, rel=1e-9, abs=2.0**-300)
 
     agree(compact, swept_again.compact)
     same(swept.gradient * out / x, swept_again.gradient)
@@ -292,6 +297,11 @@ def test_the_relations_of_a_compact_form_are_exact(seed) -> None:
             assert ((truth - said)[own].abs() <= noise + 1e-15 * size).all()
             assert (noise <= 1e-10 * size).all()
         assert ((r <= part.most + 1e-12 * (1 + r))[own]).all()
+        # What a search beside known perturbations goes by: all of it, by masks of its own.
+        size = max([1.0, *change.flatten().abs().tolist()])
+        off = (part.moves(deltas) - change).norm(dim=1) > 1e-9 * size
+        near = (z.abs() <= 1e-9 * (1 + whole.z.abs())).any(1)  # where rounding alone decides
+        assert not (off & own & ~near).any()
 
 
 def some_chords(compact: Compact, seed: int) -> reach.Chords:
@@ -317,46 +327,70 @@ def deep() -> list[tuple[Region, Compact, int]]:
     return found[:12]
 
 
-def test_reaches_are_those_of_loops_over_neurons(monkeypatch) -> None:
-    """Both upper functions, the second by putting in one neuron after the other."""
-    monkeypatch.setattr(reach, "SLACK", 0.0)
+@pytest.mark.parametrize("slack", [0.0, 1e-3])
+def test_reaches_are_those_of_loops_over_neurons(slack, monkeypatch) -> None:
+    """Both upper functions, the second by putting in one neuron after the other, and their room."""
+    monkeypatch.setattr(reach, "SLACK", slack)
     for region, compact, seed in deep():
         chords, free = some_chords(compact, seed), compact.free
-        for layer in compact.layers():
-            rows = (compact.layer == layer).nonzero().flatten()
-            direction = torch.where(rows % 2 == 0, 1.0, -1.0).double()
-            found = reach.upper(compact, chords, region, rows, direction)
-            for at, (row, sign) in enumerate(zip(rows.tolist(), direction.tolist(), strict=True)):
-                slope, above = sign * compact.jacobian[row], sign * compact.matrix[row] * free
-                constant = sign * compact.z[row] + compact.noise[row]
-                boxed = constant + above.clamp_min(0) @ chords.most + region.support(slope[None])[0]
-                for k in reversed(range(len(compact))):
-                    # Neurons of a layer do not meet each other: any order of them is right.
+        for row in range(len(compact)):
+            sign = 1.0 if row % 2 else -1.0
+            at, turned = torch.tensor([row]), torch.tensor([sign]).double()
+            found = reach.upper(compact, chords, region, at, turned)
+            slope, above = sign * compact.jacobian[row], sign * compact.matrix[row] * free
+            constant = sign * compact.z[row] + compact.noise[row]
+            size = compact.z[row].abs() + compact.noise[row] + region.size(slope[None])[0]
+            size = size + above.abs() @ chords.most
+            boxed = constant + above.clamp_min(0) @ chords.most + region.support(slope[None])[0]
+            boxed, absolute = boxed + slack * size, above.abs()
+            for layer in sorted(set(compact.layer[:row].tolist()), reverse=True):
+                own = (free & (compact.layer == layer)).nonzero().flatten().tolist()
+                if layer >= compact.layer[row] or not any(above[k] > 0 for k in own):
+                    continue
+                for k in own:  # neurons of a layer do not meet each other: any order is right
                     taken = above[k].clamp_min(0) * chords.slope[k]
-                    if k >= row or not free[k]:
-                        continue
                     beyond = compact.s[k] * compact.z[k] + compact.noise[k] - chords.low[k]
                     constant = constant + taken * beyond
                     slope = slope + taken * compact.s[k] * compact.jacobian[k]
                     above = above + taken * compact.s[k] * compact.matrix[k] * free
-                chained = constant + region.support(slope[None])[0]
-                assert found.value[at].item() == pytest.approx(min(boxed, chained).item(), 1e-6)
-                whole = found.constant[at] + region.support(found.slope[at : at + 1])[0]
-                assert whole.item() == pytest.approx(found.value[at].item(), 1e-6)
+                    extent = compact.z[k].abs() + compact.noise[k] - chords.low[k]
+                    extent = extent + region.size(compact.jacobian[k][None])[0] + chords.most[k]
+                    size = size + absolute[k] * extent
+                    absolute = absolute + absolute[k] * compact.matrix[k].abs() * free
+            room = slack * (size + absolute @ chords.most)
+            chained = constant + region.support(slope[None])[0] + room
+            assert found.value[0].item() == pytest.approx(min(boxed, chained).item(), 1e-9)
+            whole = found.constant[0] + region.support(found.slope)[0]
+            assert whole.item() == pytest.approx(found.value[0].item(), 1e-9)
 
 
-def test_sums_of_w_are_those_of_loops_over_neurons() -> None:
+def at_zero(compact: Compact) -> Compact:
+    """With ends of adjoints, and adjoints, that are zero."""
+    third = torch.arange(len(compact)) % 3
+    return replace(
+        compact,
+        u_low=torch.where(third == 0, 0.0, compact.u_low),
+        u_high=torch.where(third == 1, 0.0, compact.u_high).clamp_min(0),
+    )
+
+
+@pytest.mark.parametrize("slack", [0.0, 1e-3])
+def test_sums_of_w_are_those_of_loops_over_neurons(slack, monkeypatch) -> None:
+    monkeypatch.setattr(adjoint, "SLACK", slack)
     generator = torch.Generator().manual_seed(0)
-    for _, compact, _ in deep():
+    every = [compact for _, compact, _ in deep()]
+    for compact in (*every, *map(at_zero, every)):
         rows = torch.randn(3, len(compact), generator=generator, dtype=torch.float64)
         for above in (-1, compact.layers()[0]):
             active = compact.free & (compact.layer > above)
             for row, said in zip(rows, adjoint.largest(compact, rows, above), strict=True):
-                plain, total, c = 0.0, 0.0, row.clone()
+                plain, total, c = 0.0, 0.0, row.clone() * active
+                size, absolute = 0.0, c.abs()
                 for k in active.nonzero().flatten().tolist():
                     low, high = compact.u_low[k], compact.u_high[k]
                     w = [0.0, (compact.s[k] * low).item(), (compact.s[k] * high).item()]
                     plain += max(row[k].item() * each for each in w)
+                    plain += slack * abs(row[k].item()) * max(map(abs, w))
                     first, second = sorted(
                         (c[k] * compact.s[k] * end).item() for end in (low, high)
                     )
@@ -364,16 +398,416 @@ def test_sums_of_w_are_those_of_loops_over_neurons() -> None:
                     taken = chord * c[k] * compact.s[k]
                     total += -chord * min(first, 0.0) + (taken * compact.u[k]).item()
                     total += (taken.abs() * compact.adjoint_noise[k]).item()
-                    c = c + taken * compact.matrix[:, k] * active
+                    own = compact.matrix[:, k] * active
+                    terms = compact.u[k].abs() + max(high, -low) + compact.adjoint_noise[k]
+                    size += (absolute[k] * terms).item()
+                    c, absolute = c + taken * own, absolute + absolute[k] * own.abs()
                 several = len(set(compact.layer[active].tolist())) > 1
-                expected = min(plain, total) if several else plain
-                assert said.item() == pytest.approx(expected, rel=1e-6, abs=1e-9)
+                expected = min(plain, total + 4 * slack * size) if several else plain
+                assert said.item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-def test_an_update_counts_what_it_adds_up(monkeypatch) -> None:
+def test_ends_of_adjoints_are_those_sums_with_noise(monkeypatch) -> None:
+    """Of the last layer first; what can't switch, and what was known to be closer, is left."""
+    slack = 1e-3
+    monkeypatch.setattr(adjoint, "SLACK", slack)
+    for _, compact, _ in deep():
+        inf = torch.full_like(compact.z, math.inf)
+        found = adjoint.adjoints(replace(compact, u_low=-inf, u_high=inf))
+        near = adjoint.adjoints(replace(compact, u_low=compact.u - 1e-9, u_high=inf))
+        for k in range(len(compact)):
+            if not compact.free[k]:
+                assert math.isinf(found.u_low[k])
+                assert math.isinf(found.u_high[k])
+                continue
+            column, layer = compact.matrix[:, k][None], int(compact.layer[k])
+            room = compact.adjoint_noise[k] + slack * compact.u[k].abs()
+            same(found.u_high[k], adjoint.largest(found, column, layer)[0] + compact.u[k] + room)
+            least = adjoint.largest(found, -column, layer)[0] - compact.u[k] + room
+            same(found.u_low[k], -least)
+            assert near.u_low[k] == max(compact.u[k] - 1e-9, -least)
+            ends = compact.s[k] * found.u_low[k], compact.s[k] * found.u_high[k]
+            assert adjoint.switching(found).low[k] == min(0.0, *ends)
+            assert adjoint.switching(found).high[k] == max(0.0, *ends)
+            one = adjoint.adjoints(replace(found, u_low=-inf, u_high=inf), layer)
+            after = compact.layer != layer
+            assert torch.isinf(one.u_low[after]).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 7, 8, 10, 11, 14, 20, 21, 26, 28])
+def test_a_sweep_written_out(seed, monkeypatch) -> None:
+    """With dense matrices and margins of a thousandth: noise, reaches, who may switch, adjoints."""
+    slack = 1e-3
+    for module in (rounding, sweep):
+        monkeypatch.setattr(module, "SLACK", slack)
+    monkeypatch.setattr(sweep, "through", lambda _n, _s, _f, rows, crude: crude[0, rows])
+
+    def far(compact, _chords, _region, rows, direction):  # all that is left is the first look
+        return reach.UpperReach(compact.jacobian[rows], 0 * direction, 0 * direction + 1e30)
+
+    monkeypatch.setattr(sweep, "upper", far)
+    example = case(seed)
+    network, region, swept = opened(example)
+    compact, ratio = swept.compact, torch.finfo(example.x.dtype).eps / 2 / UNIT
+    a = example.x[0].double()
+    tangent, columns = torch.eye(len(a)).double(), torch.zeros(len(a), 0).double()
+    size, moved, reached, carried = 5 * a.abs(), region.largest, region.largest, 0 * a
+    masks = []
+    for number, (stage, low) in enumerate(zip(network.stages[:-1], network.slopes, strict=True)):
+        weight = stage.linear(torch.eye(stage.sizes[0]).double()).T
+        offset = stage.value(torch.zeros(1, stage.sizes[0]).double())[0]
+        absolute, z, margin = weight.abs(), weight @ a + offset, stage.margin
+        fresh = margin * (absolute @ size + offset.abs())
+        fresh = fresh + margin * ratio * (absolute @ (size + moved) + offset.abs())
+        fresh = fresh + margin / UNIT * 2.0**-126 + margin * absolute @ reached
+        noise = (fresh * (1 + slack) + absolute @ carried) * (1 + slack)
+        tangent, columns = weight @ tangent, weight @ columns
+        s = torch.where(z > 0, -1.0, 1.0).double()
+        before = compact.most[compact.layer < number]
+        others = (s.unsqueeze(1) * columns).clamp_min(0) @ before
+        value = s * z + region.support(s.unsqueeze(1) * tangent) + others
+        value = value + slack * (z.abs() + others) + noise * (1 + slack)
+        own, places = compact.layer == number, (value >= 0).nonzero().flatten()
+        assert torch.equal(swept.places[own], places)
+        for name, each in {"z": z, "s": s, "noise": noise, "most": value}.items():
+            same(getattr(compact, name)[own], each[places], 1e-7)
+        same(compact.jacobian[own], tangent[places])
+        same(compact.matrix[own][:, compact.layer < number], columns[places])
+        assert not compact.matrix[own][:, compact.layer >= number].any()
+        reached = (region.size(tangent) + columns.abs() @ before) * (1 + slack)
+        reached[places] += compact.most[own]
+        mask = torch.where(z > 0, torch.ones(()).double(), low)
+        a, moved = z * mask, (reached + noise) * (1 + slack)
+        size, carried = a.abs(), noise * mask
+        switched = torch.zeros(len(z), len(places), dtype=torch.float64)
+        switched[places, torch.arange(len(places))] = 1 - low
+        tangent = mask.unsqueeze(1) * tangent
+        columns = torch.cat([mask.unsqueeze(1) * columns, switched], 1)
+        masks.append(mask)
+    adjoints_written_out(network, swept, masks, slack)
+
+
+def adjoints_written_out(
+    network: Rectified, swept: sweep.Swept, masks: list[torch.Tensor], slack: float
+) -> None:
+    compact = swept.compact
+    weights = [stage.linear(torch.eye(stage.sizes[0]).double()).T for stage in network.stages]
+    margin = 4 * sum(stage.margin for stage in network.stages)
+    v = torch.zeros(len(weights[-1])).double()
+    v[0] = 1.0
+    size = v
+    for number in range(len(masks), 0, -1):
+        own, low = compact.layer == number - 1, network.slopes[number - 1]
+        places = swept.places[own]
+        u, size = weights[number].T @ v, weights[number].abs().T @ size
+        same(compact.u[own], (1 - low) * u[places])
+        same(compact.adjoint_noise[own], margin * size[places] * (1 + slack))
+        v, size = masks[number - 1] * u, masks[number - 1] * (size + u.abs())
+        size[places] += torch.maximum(compact.u_high[own], -compact.u_low[own])
+    same(swept.gradient, weights[0].T @ v)
+    length = (weights[0].abs().T @ size).norm().item()
+    noise = margin * length * (1 + slack)
+    assert swept.compact.gradient_noise == pytest.approx(noise, rel=1e-9, abs=0)
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_a_region_ends_where_exact_numbers_say(seed) -> None:
+    """Limits in rational numbers, widened by roundings; closed where a value is at the end."""
+    generator = torch.Generator().manual_seed(seed)
+    dtype = torch.float32 if seed % 2 else torch.float64
+    x = torch.rand(1, 4, generator=generator, dtype=dtype)
+    x[0, 0], x[0, 1] = 0.1, 0.9
+    radius, unit = (1e-3, 0.4, 3.0)[seed % 3], torch.finfo(dtype).eps
+    limited = ab.LpBall(radius, (2.0, math.inf)[seed % 2], low=x[0, 0].item(), high=x[0, 1].item())
+    x = x.clamp(limited.low, limited.high)
+    (region,) = regions(limited, x)
+    assert Fraction(region.epsilon) >= Fraction(radius) * (1 + 15 * Fraction(unit))
+    for i, value in enumerate(map(Fraction, x[0].tolist())):
+        rounding = 3 * Fraction(unit) * (value + Fraction(radius))
+        for end, said in ((limited.low, -region.low[i]), (limited.high, region.high[i])):
+            room = min(abs(Fraction(end) - value), Fraction(radius))
+            if room == 0:
+                assert said == 0
+            else:
+                assert (
+                    room + rounding
+                    <= Fraction(said.item())
+                    <= room * (1 + 99 * Fraction(unit)) + 9 * rounding
+                )
+
+
+def test_chords_are_above_what_they_stand_for() -> None:
+    """At many points, in rational numbers, with ends at zero among them."""
+    ends = [(-1.0, 0.7), (-0.3, 2.0), (0.0, 1.0), (0.0, 0.0), (-1.0, 0.0), (0.4, 0.9), (-1e-9, 1e9)]
+    low, high = torch.tensor(ends, dtype=torch.float64).T
+    found = reach.extended(reach.Chords.none(len(ends)), torch.arange(len(ends)), low, high)
+    for i, (least, most) in enumerate(ends):
+        slope, start = Fraction(found.slope[i].item()), Fraction(found.low[i].item())
+        assert slope <= 1
+        assert found.most[i] == most
+        assert start == min(Fraction(least), 0)
+        for step in range(21):
+            p = Fraction(least) + (Fraction(most) - Fraction(least)) * step / 20
+            above = slope * (p - start)
+            assert max(p, Fraction(0)) <= above <= max(most, 0) * (1 + Fraction(1, 10**8))
+
+
+def known(**given) -> deviation.Flips:
+    """What is proved of an example, if nothing is."""
+    nothing = {"value": 0.0, "root": 0.0, "attained": 0.0, "neurons": 0, "nodes": 1}
+    return deviation.Flips(**{**nothing, "exact": False, "stopped": False, **given})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", [ab.Saliency, ab.InputXGradient, ab.IntegratedGradients])
+def test_a_bound_counts_the_rounding_of_both_maps_that_are_compared(
+    dtype, kind, monkeypatch
+) -> None:
+    """In rational numbers: 32 units of the map at x and of what it moves, and what x shows."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    attribution, x = kind(net.to(dtype).eval()), torch.tensor([[0.3, 2.0, 0.6], [1.0, 0.2, 3.0]])
+    x, labels = x.to(dtype), torch.zeros(2, dtype=torch.long)
+    proved = [known(value=0.25, root=0.75), known(value=1e-3, root=math.nan)]
+    monkeypatch.setattr(certified_bound, "flips", lambda *_: next(given))
+    right = certified_bound.mean_gradient
+    for off in (0.0, 0.5):
+        monkeypatch.setattr(
+            certified_bound, "mean_gradient", lambda *asked, off=off: right(*asked) + off
+        )
+        given = iter(proved)
+        made = ab.bound(attribution, x, ab.L2Ball(0.1), labels, claim="certified")
+        unit = 32 * Fraction(torch.finfo(dtype).eps)
+        for row, (each, path) in enumerate(zip(proved, paths(attribution, x), strict=True)):
+            length = attribution(x, labels)[row].double().norm().item()
+            wrong = (path.displacement * off).norm().item() if off else 0.0
+            for value, said in ((each.value, made.euclidean), (each.root, made.values["root"])):
+                if math.isnan(value):
+                    assert said[row] == math.inf
+                    continue
+                least = Fraction(value) * (1 + unit) + unit * Fraction(length) + 4 * Fraction(wrong)
+                least *= 1 - Fraction(torch.finfo(dtype).eps)  # of the length itself
+                assert least <= Fraction(said[row].item())
+                assert (
+                    Fraction(said[row].item()) <= least * (1 + unit) + unit * Fraction(length) / 8
+                )
+            mean = sum(w * cases_gradient(net, point.to(dtype)) for _, w, point in path.points())
+            steep = (mean + off).abs().max().item() if path.multiplied else 0.0
+            assert made.xi.upper[row].item() == pytest.approx(steep, rel=1e-5)
+
+
+def cases_gradient(net: torch.nn.Module, point: torch.Tensor) -> torch.Tensor:
+    point = point.detach().requires_grad_()
+    return torch.autograd.grad(net(point)[0, 0], point)[0].double()
+
+
+@pytest.mark.parametrize("multiplied", [False, True])
+@pytest.mark.parametrize(
+    "said",  # value, attained, items, exact, stopped
+    [
+        (1.0, 1.0, 3, True, False),
+        (1.0, 0.995, 3, False, False),
+        (1.0, 0.5, 3, False, True),
+        (1.0, 0.5, 0, None, False),
+        (0.0, 0.0, 0, True, False),
+    ],
+)
+def test_what_is_said_of_a_tree(multiplied, said, monkeypatch) -> None:
+    """Exact: attained, or constant; stopped: more could be gained. All of it rounded outwards."""
+    slack, (value, attained, items, exact, stopped) = 1e-9, said
+    monkeypatch.setattr(deviation, "SLACK", slack)
+    free = torch.arange(4) < 2
+    first = SimpleNamespace(
+        items=SimpleNamespace(neurons=list(range(items))), compact=SimpleNamespace(free=free)
+    )
+    tree = SimpleNamespace(value=value, attained=attained, leaves=[(-value, 0, first)], nodes=7)
+    moving = SimpleNamespace(
+        path=SimpleNamespace(multiplied=multiplied), grown=lambda _: (tree, first, 2.0)
+    )
+    found = deviation.Moving.branched(moving, None)
+    assert found.value == value * (1 + slack)
+    assert found.root == 2.0 * (1 + slack)
+    assert (found.attained, found.neurons, found.nodes) == (attained, 2, 7)
+    if exact is None:  # without items a gradient is constant, but a factor moves
+        exact = not multiplied
+    assert (found.exact, found.stopped) == (exact, stopped)
+
+
+def test_what_is_said_to_be_attained_is_attained() -> None:
+    """By the maps of the network in float64, of every kind of path."""
+    generator = torch.Generator().manual_seed(1)
+    for seed in (0, 1, 2, 3, 5, 8):
+        example = case(seed)
+        example = Case(example.net.double(), example.x.double(), example.ball)
+        network, region, _ = opened(example)
+        size = example.x.shape[1]
+        for kind in (
+            ab.Saliency(example.net),
+            ab.InputXGradient(example.net),
+            ab.IntegratedGradients(example.net, steps=3, baseline=0.3),
+            ab.IntegratedGradients(example.net, steps=2, multiply_by_inputs=False),
+        ):
+            (path,) = paths(kind, example.x)
+            effort = deviation.Effort(Limits(1, 600.0), 2**30, UNIT)
+            moving = deviation.Moving(network, path, 0, region, effort)
+            deltas = torch.randn(7, size, generator=generator).double() * example.ball.epsilon
+            maps = kind(example.x + deltas, LABEL.expand(7)) - kind(example.x, LABEL)
+            most = maps.norm(dim=1).max().item()
+            assert moving._attain(deltas) == pytest.approx(most, rel=1e-9, abs=1e-12)
+            assert moving._attain(deltas[:0]) == 0
+            for number, node_at in enumerate(path.nodes):
+                own = moving.own(number)
+                asked = Fraction(node_at) * Fraction(region.epsilon)
+                assert asked < Fraction(own.epsilon) < asked * (1 + 2 * Fraction(SLACK))
+                points = path.base + node_at * (path.x + region.furthest(deltas) - path.base)
+                there = points - path.base - node_at * (path.x - path.base)
+                assert (there >= own.low - 1e-12).all()
+                assert (there <= own.high + 1e-12).all()
+
+
+def grown(seed: int) -> deviation.Tree:
+    """A tree with its first node, of a network that has something to branch on."""
+    network, region, swept = opened(case(seed, 2.0))
+    (path,) = paths(ab.Saliency(case(seed, 2.0).net), case(seed, 2.0).x)
+    effort = deviation.Effort(Limits(1, 600.0), 2**30, UNIT)
+    moving = deviation.Moving(network, path, 0, region, effort)
+    tree = deviation.Tree(
+        region, lambda part: moving._bound(swept, [(1.0, part)]), lambda deltas: 0.0
+    )
+    tree.add(swept.compact, math.inf)
+    return tree
+
+
+def some_trees() -> list[int]:
+    found = [seed for seed in range(60) if len((tree := grown(seed)).leaves) and tree.value > 0]
+    return [seed for seed in found if len(grown(seed).leaves[0][2].items.neurons) > 3][:4]
+
+
+def test_a_tree_grows_until_a_limit_and_no_further() -> None:
+    """Nodes, seconds, a value that is small enough, what is attained: whichever comes first."""
+    seeds = some_trees()
+    assert len(seeds) == 4
+    for seed in seeds:
+        values = []
+        for nodes in (1, 2, 4, 9):
+            tree = grown(seed)
+            tree.grow(Limits(nodes, 600.0))
+            values.append(tree.value)
+            left = bool(tree.leaves) and len(tree.leaves[0][2].items.neurons) > 0
+            assert tree.nodes <= max(nodes, 1) + 1
+            assert tree.nodes >= nodes or not left
+        assert values == sorted(values, reverse=True)
+        assert values[-1] < values[0]
+        for goal, attained in ((values[1], 0.0), (0.0, values[1] / tree_module.CLOSE)):
+            tree = grown(seed)
+            tree.attained = attained
+            tree.grow(Limits(9, 600.0, goal * (1 + 1e-12)))
+            assert tree.value <= values[1] * (1 + 1e-9)
+            assert tree.nodes <= 3
+        hurried = grown(seed)
+        hurried.grow(Limits(9, 0.0))
+        assert hurried.nodes == 1
+        first, before = hurried.leaves[0], hurried.value
+        hurried.tighten(2 * before)
+        assert hurried.value == before
+        hurried.tighten(before / 2)
+        assert hurried.value == before / 2
+        norms = first[2].items.vectors.norm(dim=1).tolist()
+        heaviest = first[2].items.neurons[norms.index(max(norms))]
+        assert tree_module._heaviest(first[2]) == heaviest
+
+
+def test_ends_in_a_tree_are_those_of_its_worst_leaf() -> None:
+    for seed in some_trees():
+        tree = grown(seed)
+        tree.grow(Limits(9, 600.0))
+        size = tree.region.low.shape[0]
+        along = torch.cat([torch.eye(size), torch.ones(1, size)]).double()
+        low, high = tree.ends(along)
+        each = [node.ends_along(leaf.compact, along) for _, _, leaf in tree.leaves]
+        for row in range(len(along)):
+            assert low[row] == min(ends[0][row] for ends in each)
+            assert high[row] == max(ends[1][row] for ends in each)
+
+
+def test_rows_in_parts_are_those_at_once(monkeypatch) -> None:
+    for region, compact, _ in deep():
+        rows = compact.matrix[:, :1] * compact.jacobian
+        whole = region.support(rows), region.size(rows)
+        for most in (1, 2, len(rows) - 1, len(rows)):
+            monkeypatch.setattr(region_module, "_ROWS", most)
+            assert torch.equal(region.support(rows), whole[0])
+            assert torch.equal(region.size(rows), whole[1])
+
+
+def test_sizes_of_mean_gradients_are_rounded_outwards(monkeypatch) -> None:
+    """The most of every component: that at x, and how far it moves."""
+    slack = 1e-3
+    monkeypatch.setattr(directions, "SLACK", slack)
+    for seed in (1, 9):
+        example = case(seed)
+        network, region, _ = opened(example)
+        effort = deviation.Effort(Limits(3, 600.0), 2**30, UNIT)
+        for kind in (
+            ab.InputXGradient(example.net),
+            ab.IntegratedGradients(example.net, steps=3, baseline=0.3),
+        ):
+            (path,) = paths(kind, example.x)
+            made = directions.Directions(deviation.Moving(network, path, 0, region, effort))
+            low, high = made._gradient(torch.eye(example.x.shape[1]).double())
+            mean = sum(w * network.gradients(point, 0)[0] for _, w, point in path.points())
+            same(made._sizes, mean.abs() * (1 + slack) + torch.maximum(high, -low), 1e-9)
+
+
+def test_the_unit_of_a_network_is_that_of_its_coarsest_numbers(monkeypatch) -> None:
+    """On graphics cards that of TF32 where products are made in it."""
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
+    saliency, x = ab.Saliency(net.double()), torch.rand(1, 2)
+    unit = certified_bound.evaluation_unit
+    assert unit(saliency, x.double()) == 2.0**-53
+    assert unit(saliency, x) == 2.0**-24
+    net[2].float()
+    assert unit(saliency, x.double()) == 2.0**-24
+    net.double()
+    card = SimpleNamespace(
+        is_floating_point=lambda: True, dtype=torch.float64, device=torch.device("cuda")
+    )
+    for by_matrix, by_cudnn in itertools.product([False, True], repeat=2):
+        matrix, cudnn = (SimpleNamespace(allow_tf32=fast) for fast in (by_matrix, by_cudnn))
+        monkeypatch.setattr(torch.backends, "cuda", SimpleNamespace(matmul=matrix))
+        monkeypatch.setattr(torch.backends, "cudnn", cudnn)
+        assert unit(saliency, card) == (2.0**-11 if by_matrix or by_cudnn else 2.0**-53)
+        assert unit(saliency, x.double()) == 2.0**-53
+
+
+def test_items_of_a_path_are_worth_bounding_together(monkeypatch) -> None:
+    """One perturbation for all switches: less than one for each, of one point and of several."""
+    monkeypatch.setattr(deviation, "BRANCHED", 0)
+    for seed in (0, 2, 6):  # not if a single node may be bounded
+        example = case(seed, 2.0)
+        for steps in (1, 3):
+            kind = ab.IntegratedGradients(example.net, steps=steps, multiply_by_inputs=False)
+            found = deviated(example, kind, 1)
+            assert found.value == pytest.approx(found.root, rel=1e-8)
+    for steps in (1, 3):
+        gains = []
+        for seed in range(12):
+            example = case(seed, 2.0)
+            kind = ab.IntegratedGradients(example.net, steps=steps, multiply_by_inputs=False)
+            found = deviated(example, kind, 6)
+            assert found.value <= found.root * (1 + 1e-6)
+            gains.append(found.value / max(found.root, 1e-30) if found.root else 1.0)
+        assert min(gains) < 0.9
+
+
+@pytest.mark.parametrize("slack", [0.0, 1e-3])
+def test_an_update_counts_what_it_adds_up(slack, monkeypatch) -> None:
     """With roundings of a thousandth: of both terms of every sum, and the noise that is carried."""
-    update = 1e-3
+    update, up = 1e-3, 1 + slack
     monkeypatch.setattr(compact_form, "_UPDATE", update)
+    for module in (compact_form, rounding):
+        monkeypatch.setattr(module, "SLACK", slack)
     for region, compact, _ in deep():
         count = len(compact)
         reached = region.size(compact.jacobian)
@@ -386,13 +820,13 @@ def test_an_update_counts_what_it_adds_up(monkeypatch) -> None:
             after = compact.switched(n, region)
             far, back = compact.matrix[:, n].abs(), compact.matrix[n].abs()
             noise = compact.noise + far * compact.noise[n] + update * (each + far * each[n])
-            same(after.noise, noise, 1e-8)
+            same(after.noise, noise * up, 1e-10)
             noise = compact.adjoint_noise + back * compact.adjoint_noise[n]
-            same(after.adjoint_noise, noise + update * (steep + back * steep[n]), 1e-8)
+            same(after.adjoint_noise, (noise + update * (steep + back * steep[n])) * up, 1e-10)
             sums = ((length + far * length[n]) * compact.steepest).sum() + compact.shift.norm()
             sums = sums + length[n] * compact.u[n].abs()
             noisy = compact.gradient_noise + length[n] * compact.adjoint_noise[n] + update * sums
-            assert after.gradient_noise == pytest.approx(noisy.item(), rel=1e-8)
+            assert after.gradient_noise == pytest.approx(noisy.item() * up, rel=1e-10)
 
 
 def test_roundings_of_sums_are_on_the_outside(monkeypatch) -> None:
@@ -475,8 +909,54 @@ def test_what_refutes_one_inequality_with_others_is_a_proof(monkeypatch) -> None
     assert len(seen) == 3
 
 
-def test_noise_through_derivatives_is_that_of_dense_ones() -> None:
+def test_a_proof_counts_the_size_of_every_term(monkeypatch) -> None:
+    """For any multipliers, thresholds below zero among them, with a margin of a tenth of all."""
+    monkeypatch.setattr(farkas, "MARGIN", 0.1)
+    generator = torch.Generator().manual_seed(5)
+    seen = set()
+    for p in (2.0, math.inf):
+        ones = torch.ones(2, dtype=torch.float64)
+        region = Region(p, 0.7, ones, -0.7 * ones, 0.6 * ones)
+        for _ in range(200):
+            slope = torch.randn(4, 2, generator=generator, dtype=torch.float64)
+            threshold = torch.randn(4, generator=generator, dtype=torch.float64)
+            y = torch.rand(2, 3, generator=generator, dtype=torch.float64)
+            monkeypatch.setattr(farkas, "_multipliers", lambda *_, y=y: y)
+            may = farkas.without(region, (slope[:2], threshold[:2]), slope[2:], threshold[2:])
+            for row, said in enumerate(may.tolist()):
+                rows = torch.tensor([0, 1, 2 + row])
+                a, b = slope[rows], threshold[rows]
+                terms = y[row] @ (b.abs() + region.size(a))
+                gain, most = y[row] @ b, region.support((y[row] @ a)[None])[0]
+                assert said == bool(gain <= most + 0.1 * terms)
+                proved = farkas.proof(region, a, b, y[row : row + 1])
+                assert said != bool(proved)
+                seen.add(said)
+    assert len(seen) == 2
+
+
+def test_multipliers_that_are_none_prove_nothing(monkeypatch) -> None:
+    """Whatever a search finds: a negative multiplier turns its inequality round."""
+    ones = torch.ones(2, dtype=torch.float64)
+    region = Region(2.0, 1.0, ones, -ones, ones)
+    slope, threshold = torch.eye(2, dtype=torch.float64), torch.tensor([0.5, -5.0]).double()
+    assert not farkas.infeasible(region, slope, threshold)  # (0.5, 0) is there
+    for y in ([1.0, -1.0], [0.0, -1.0], [math.nan, 1.0]):
+        wrong = torch.tensor([y], dtype=torch.float64)
+        assert not farkas.proof(region, slope, threshold, wrong)
+        monkeypatch.setattr(farkas, "_multipliers", lambda *_, wrong=wrong: wrong)
+        assert not farkas.infeasible(region, slope, threshold)
+        fixed = slope[:1], threshold[:1]
+        assert farkas.without(region, fixed, slope[1:], threshold[1:])
+    slope = torch.tensor([[1.0, 0.0], [-1.0, 0.0]]).double()
+    right = torch.ones(1, 2, dtype=torch.float64)
+    assert farkas.proof(region, slope, torch.tensor([0.1, 0.1]).double(), right)
+
+
+def test_noise_through_derivatives_is_that_of_dense_ones(monkeypatch) -> None:
     """What is disturbed below times the size of the derivative by it; no more than crudely."""
+    slack = 1e-3
+    monkeypatch.setattr(rounding, "SLACK", slack)
     generator = torch.Generator().manual_seed(0)
     for seed in (0, 3, 7, 8, 10, 11):
         example = case(seed)
@@ -497,9 +977,9 @@ def test_noise_through_derivatives_is_that_of_dense_ones() -> None:
             total += matrix.abs() @ fresh[layer - 1][0]
         crude = 3 * total.unsqueeze(0)
         found = through(network, slopes, fresh, rows, crude)
-        same(found, total[rows], 1e-8)
+        same(found, total[rows] * (1 + slack), 1e-8)
         margin = sum(stage.margin for stage in network.stages[:-1])
-        huge = through(network, slopes, fresh, rows, 1e14 * crude) - total[rows]
+        huge = through(network, slopes, fresh, rows, 1e14 * crude) - total[rows] * (1 + slack)
         assert (huge >= margin * 1e14 * crude[0, rows]).all()
         assert (huge <= 3 * margin * 1e14 * crude[0, rows] + 1e-6).all()
         same(through(network, slopes, fresh, rows, crude / 9), crude[0, rows] / 9)

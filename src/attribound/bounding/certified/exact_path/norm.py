@@ -88,7 +88,9 @@ class Shift:
         return found + 1e-9 * found.sum() / len(found) + TINY
 
     def first(self, weights: Tensor) -> float:
-        """An upper value of the norm, proved."""
+        """An upper value of the norm, proved; infinity if a weight is not above zero."""
+        if not bool((weights > 0).all()):
+            return math.inf
         centre = (self.columns @ self.middle).unsqueeze(1)
         every = torch.cat([centre, self.columns * self.half, self.matrix], 1)
         count = self.columns.shape[1] + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from rich.progress import track
@@ -22,7 +23,8 @@ from attribound.bounding.restate import counted
 from attribound.results import Bound, Bracket, Claim, Gap, Status
 
 SWITCHES, EXACT = "switches", "switches, exact"
-_TF32 = 2.0**-11  # unit of what graphics cards may multiply in
+#: Units of what products of float32 may be made in, where PyTorch is told so.
+_FEWER_DIGITS = {"tf32": 2.0**-11, "bf16": 2.0**-8}
 _ROUNDINGS = 32  # of both maps, added beside those that were seen at x
 
 
@@ -88,8 +90,13 @@ def evaluation_unit(attribution: Attribution, x: Tensor) -> float:
     if torch.float16 in dtypes:
         return math.inf
     unit = max(torch.finfo(each).eps / 2 for each in dtypes)
-    fast = torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32
-    return max(unit, _TF32) if x.device.type == "cuda" and fast else unit
+    if torch.float32 not in dtypes:
+        return unit
+    backends: Any = torch.backends  # typed as modules, which they replace
+    uses = (backends.mkldnn.matmul, backends.mkldnn.conv)
+    if x.device.type == "cuda":
+        uses = (backends.cuda.matmul, backends.cudnn.conv)
+    return max(unit, *(_FEWER_DIGITS.get(use.fp32_precision, 0.0) for use in uses))
 
 
 def _tensor(values: list[float]) -> Tensor:

@@ -135,3 +135,17 @@ class Compact:
     def steepest(self) -> Tensor:
         """The most that the size of each u' can be, ``(n,)``."""
         return torch.maximum(self.u_high, -self.u_low)
+
+    def moves(self, deltas: Tensor) -> Tensor:
+        """How g moves at perturbations ``(n, d)``, rounding aside: no pass through a network."""
+        free = self if bool(self.free.all()) else self.only(self.free)
+        rows = [(free.layer == layer).nonzero().flatten() for layer in free.layers()]
+        z = free.z + deltas @ free.jacobian.T
+        r, w = torch.zeros_like(z), torch.zeros_like(z)
+        for own in rows:
+            z[:, own] += r @ free.matrix[own].T
+            r[:, own] = (free.s[own] * z[:, own]).clamp_min(0)
+        for own in reversed(rows):
+            u = free.u[own] + w @ free.matrix[:, own]
+            w[:, own] = torch.where(r[:, own] > 0, free.s[own] * u, 0.0)
+        return self.shift + w @ free.jacobian

@@ -12,6 +12,7 @@ from torch import Tensor
 from attribound.basics.rounding import SLACK, TINY, UNIT
 from attribound.bounding.certified.path import GradientPath
 from attribound.bounding.certified.rectified import Rectified
+from attribound.bounding.certified.relu.compact import Compact
 from attribound.bounding.certified.relu.cut import longest
 from attribound.bounding.certified.relu.lagrangian import shared
 from attribound.bounding.certified.relu.node import Node, node_of
@@ -21,6 +22,8 @@ from attribound.bounding.certified.relu.tree import CLOSE, EXACT, Limits, Tree
 
 #: More items than these are bounded together once, not branched on.
 BRANCHED = 150
+#: Of the search beside what is known: rounds, perturbations in each, parts of moves, furthest.
+_ROUNDS, _BESIDE, _PARTS, _FURTHEST = 24, 128, 3, 0.7
 #: Of the ascent over switches: starts, widths of sigmoids, steps at each, least share of a step.
 _CLIMBERS, _WIDTHS, _STEPS, _LEAST = 16, (0.2, 0.1, 0.05, 0.02), 15, 0.15
 
@@ -115,11 +118,15 @@ class Moving:
         tree = Tree(self.own(0), lambda node: self._bound(swept, [(weight, node)]), self._attain)
         tree.add(swept.compact, math.inf)
         root, first = tree.value, tree.leaves[0][2]
-        tree.attained = self._attain(_starts(first, tree.region))
+        known = _starts(first, tree.region)
+        tree.attained = self._attain(known)
         if root > CLOSE * tree.attained:
-            tree.attained = max(tree.attained, self._attain(self._climbed([first])))
+            climbed = self._climbed([first])
+            tree.attained = max(tree.attained, self._attain(climbed))
+            known = torch.cat([known, climbed])
         if len(first.items.neurons) > BRANCHED and self.effort.limits.nodes > 1:
             tree.tighten(self._bound(swept, [(weight, first)], jointly=True))
+            tree.attained = max(tree.attained, self._attain(self._beside(first, known)))
         else:
             tree.grow(self.effort.limits)
         return tree, first, root
@@ -195,6 +202,34 @@ class Moving:
             )
             found += [delta] if step == _STEPS - 1 else []
         return torch.cat(found)
+
+    def _beside(self, node: Node, deltas: Tensor) -> Tensor:
+        """Better perturbations next to the best few, towards kinks or from them: no pass either."""
+        compact = node.compact.only(node.compact.free)
+        generator = torch.Generator().manual_seed(0)
+        towards = self.region.furthest(compact.jacobian)
+        value = self._lengths(compact, deltas)
+        order = value.argsort(descending=True)[:4]
+        best, value = deltas[order], value[order]
+        for _ in range(_ROUNDS):
+            whose = torch.arange(_BESIDE) % len(best)
+            which = torch.randint(len(towards), (_BESIDE, _PARTS), generator=generator)
+            far = torch.randn(_BESIDE, _PARTS, 1, generator=generator, dtype=torch.float64)
+            share = torch.rand(_BESIDE, 1, 1, generator=generator, dtype=torch.float64).square()
+            moved = best[whose] + (_FURTHEST * share * far * towards[which]).sum(1)
+            moved = self.region.inside(moved)
+            found = self._lengths(compact, moved)
+            for number in range(len(best)):
+                own = (whose == number).nonzero().flatten()
+                first = own[found[own].argmax()]
+                if found[first] > value[number]:
+                    best[number], value[number] = moved[first], found[first]
+        return best
+
+    def _lengths(self, compact: Compact, deltas: Tensor) -> Tensor:
+        moves = compact.moves(self.path.nodes[0] * deltas)
+        lengths: Tensor = (self.path.displacement[0] * moves).norm(dim=1)
+        return lengths
 
     def _attain(self, deltas: Tensor) -> float:
         """The largest deviation at some perturbations."""

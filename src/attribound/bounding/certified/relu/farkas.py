@@ -40,18 +40,23 @@ def without(
     sizes = known @ (fixed[1].abs() + region.size(fixed[0]))
     sizes = sizes + own[:, 0] * (threshold.abs() + region.size(slope))
     gain = known @ fixed[1] + own[:, 0] * threshold
-    return ~_greater(region, gain, combined, sizes)
+    return ~(_greater(region, gain, combined, sizes) & _allowed(y))
 
 
 def proof(region: Region, slope: Tensor, threshold: Tensor, y: Tensor) -> Tensor:
-    """Of each row of multipliers ``y (n, inequalities)``, not negative, whether it is a proof."""
+    """Of each row of multipliers ``y (n, inequalities)`` whether it is a proof."""
     sizes = y @ (threshold.abs() + region.size(slope))
-    return _greater(region, y @ threshold, y @ slope, sizes)
+    return _greater(region, y @ threshold, y @ slope, sizes) & _allowed(y)
 
 
 def _greater(region: Region, gain: Tensor, combined: Tensor, sizes: Tensor) -> Tensor:
     # Both products are sums in float64, rounded relative to the sizes of their terms.
     return gain > region.support(combined) + MARGIN * sizes
+
+
+def _allowed(y: Tensor) -> Tensor:
+    """Which multipliers turn inequalities round: none that is negative, or no number."""
+    return (y >= 0).all(1)
 
 
 def _multipliers(

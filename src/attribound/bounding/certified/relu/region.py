@@ -76,7 +76,7 @@ class Region:
     def furthest(self, rows: Tensor) -> Tensor:
         """Perturbations that go far along rows ``(n, d)``, inside the ball that was asked for."""
         if self.p == math.inf:
-            return _INSIDE * torch.where(rows > 0, self.high, self.low)
+            return self.inside(torch.where(rows > 0, self.high, self.low))
         units = self.possible(rows) * self.scale
         length = torch.linalg.vector_norm(units, ord=self.p, dim=1, keepdim=True)
         return self.inside(self.scale * units * (self.epsilon / length.clamp_min(1e-300)))
@@ -84,8 +84,9 @@ class Region:
     def inside(self, deltas: Tensor) -> Tensor:
         """Perturbations ``(n, d)`` shortened and clipped until they are inside."""
         clipped = torch.minimum(torch.maximum(deltas, self.low), self.high)
-        if self.p == math.inf:
-            return _INSIDE * clipped
+        if self.p == math.inf:  # the limits have roundings of x in them, which the radius has not
+            far = self.epsilon * self.scale
+            return _INSIDE * torch.minimum(torch.maximum(clipped, -far), far)
         units = torch.where(self.scale > 0, clipped / self.scale.clamp_min(1e-300), 0.0)
         length = torch.linalg.vector_norm(units, ord=self.p, dim=1, keepdim=True)
         inside: Tensor = (
