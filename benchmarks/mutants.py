@@ -635,6 +635,10 @@ _ROUNDED = "float(factor.abs().max() * (size * wrong).sum()) * (1 + SLACK) + TIN
 #: Why a survivor computes nothing wrong: (end of the module, function, before, after), "" for any.
 REASONS: dict[tuple[str, str, str, str], str] = {
     ("spectral.lanczos", "", "1", "2"): "Room for one vector more than are ever kept.",
+    ("spectral.mixing", "mixing", "", "dual < (1 + _TOLERANCE) * primal"): _EFFORT,
+    ("spectral.norm_solver", "NormSolver._on_matrices", "1", "2"): (
+        "Which stream of random numbers: it has to be another than that of the start."
+    ),
     ("spectral.mixing", "", "(1 + _TOLERANCE) * primal", ""): _EFFORT,
     ("spectral.mixing", "mixing", "1", "2"): _EFFORT,
     ("spectral.mixing", "mixing", "sweep == _SWEEPS", "sweep != _SWEEPS"): _EFFORT,
@@ -757,6 +761,12 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("relu.reach", "reach", "low > 0", "low >= 0"): _TIE,
     ("relu.adjoint", "largest", "coefficients[:, columns] * compact.s[columns]", ""): _SIGN,
     ("exact_path.flips", "flips", "change * torch.where(layer.on, -1.0, 1.0).double()", ""): _SIGN,
+    ("exact_path.norm", "_Multipliers.parts", "terms.abs()", "terms"): (
+        "Squares and products of what is not negative: none of these terms is."
+    ),
+    ("exact_path.pieces", "pieces", "_GRID + 1", ""): (
+        "Into how many cells a path is cut beside its kinks: boxes hold over any of them."
+    ),
     ("relu.reach", "_substituted", "taken * compact.s[columns]", ""): _SIGN,
     ("relu.sweep", "_reach_of_all", "columns * s", ""): _SIGN,
     ("relu.sweep", "_reach_of_all", "tangent.T * s.unsqueeze(1)", ""): _SIGN,

@@ -235,3 +235,17 @@ def test_matrices_are_converged_where_the_relaxation_is_closed(p) -> None:
         assert found.status == (expected,) * 2
     zero = NormSolver()(DenseOperator(torch.zeros(2, 3, 3)), p)
     assert zero.status == (Status.CONVERGED,) * 2
+
+
+@pytest.mark.parametrize("height", [2, 3, 4, 6])
+def test_a_small_range_is_exhausted_no_sooner_than_it_is(height) -> None:
+    """Ritz values are taken for singular values only when the Krylov space holds the range."""
+    generator = torch.Generator().manual_seed(height)
+    matrix = torch.randn(5, height, 12, generator=generator, dtype=torch.float64)
+    exact = torch.linalg.svdvals(matrix)[:, 0]
+    for steps in range(1, height + 3):
+        found = ab.SpectralSolver(max_iterations=steps, tolerance=1e-9)(DenseOperator(matrix))
+        assert (found.value.upper >= exact).all()
+        assert (found.value.lower <= exact * (1 + 1e-12)).all()
+        if steps > height:
+            assert (found.value.upper <= exact * (1 + 1e-8)).all()
