@@ -450,8 +450,8 @@ def test_the_paper_pages_are_made_again_from_what_is_stored_alone(monkeypatch) -
     def measured(*_: object) -> None:
         raise AssertionError("nothing may be measured")
 
-    monkeypatch.setattr("reproduction.paper.runs.audit", measured)
-    monkeypatch.setattr("reproduction.paper.runs.measure_record", measured)
+    monkeypatch.setattr("reproduction.paper.measuring.audit", measured)
+    monkeypatch.setattr("reproduction.paper.measuring.measure_record", measured)
     made = render.paper()
     assert {*made} == {part for parts in render.PAPER.values() for part in parts}
     for name, parts in render.PAPER.items():
