@@ -26,8 +26,8 @@ _BELIEVED: dict[str, dict[str, str]] = {
         FAILS: "T_e in l2 is an estimate of first order, and attacks exceed it more often than the "
         "paper's did",
         HOLDS: "T_e in l2 was exceeded no more often than the paper says",
-        UNDECIDED: "T_e in l2 was exceeded more often than the paper says; with so few samples in a "
-        "cell no single one is beyond chance",
+        UNDECIDED: "T_e in l2 was exceeded more often than the paper says; with so few samples "
+        "in a cell no single one is beyond chance",
     },
     "adjusted-bounds-all": {
         FAILS: "T'_e does not bound all: one counterexample is enough, and there is one",
