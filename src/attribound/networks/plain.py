@@ -6,6 +6,7 @@ these are exactly the known classes, with no method replaced and no hook anywher
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_modules
 from torch.overrides import _get_current_function_mode_stack
-from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from attribound.basics.errors import ProbeError
@@ -101,8 +101,9 @@ def watched() -> str:
         return "hooks that are registered for every module"
     functions = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
     modes = [*functions, *_get_current_dispatch_mode_stack()]
-    # Where tensors are made changes nothing that is computed.
-    if strange := [type(mode).__name__ for mode in modes if type(mode) is not DeviceContext]:
+    # Where tensors are made changes nothing that is computed. (Who uses that mode has its module.)
+    harmless = getattr(sys.modules.get("torch.utils._device"), "DeviceContext", None)
+    if strange := [type(mode).__name__ for mode in modes if type(mode) is not harmless]:
         return f"a mode of PyTorch, {strange[-1]}, through which every operation goes"
     if name := patched():
         return f"a {name} that is not PyTorch's"

@@ -59,8 +59,9 @@ def render(run: Run) -> str:
     classes = [str(name) for name in manifest.data.get("classes") or ()]
     maps, known = run.maps(), features(manifest.settings)
     cards = gallery(found, maps, classes, known=known)
-    script = "".join(map(asset, ("radius.js", "lists.js", "page.js")))
-    plotly = _plotly()
+    # As they will stand in the page: the policy allows these scripts and no others.
+    script = visible("".join(map(asset, ("radius.js", "lists.js", "page.js"))))
+    plotly = visible(_plotly())
     listed = lists(run)
     copy = copy_of(manifest.settings)
     both = any(group.has_copy for group in found)

@@ -163,7 +163,7 @@ def test_a_recipe_that_cannot_be_sent_is_refused() -> None:
 
 @pytest.mark.parametrize("wrong", [{"workers": 0}, {"workers": -1}, {"threads": 0}])
 def test_fewer_than_one_is_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(InputError, match=r"expected at least 1, got (0|-1)"):
+    with pytest.raises(InputError, match=r"expected a whole number, 1 or more, got (0|-1)"):
         LocalEngine(**wrong)
 
 

@@ -770,15 +770,19 @@ def test_the_unit_of_a_network_is_that_of_its_coarsest_numbers(monkeypatch) -> N
     net[2].float()
     assert unit(saliency, x.double()) == 2.0**-24
     net.double()
+    net.float()
     card = SimpleNamespace(
-        is_floating_point=lambda: True, dtype=torch.float64, device=torch.device("cuda")
+        is_floating_point=lambda: True, dtype=torch.float32, device=torch.device("cuda")
     )
     for by_matrix, by_cudnn in itertools.product([False, True], repeat=2):
-        matrix, cudnn = (SimpleNamespace(allow_tf32=fast) for fast in (by_matrix, by_cudnn))
+        matrix, conv = (
+            SimpleNamespace(fp32_precision="tf32" if fast else "ieee")
+            for fast in (by_matrix, by_cudnn)
+        )
         monkeypatch.setattr(torch.backends, "cuda", SimpleNamespace(matmul=matrix))
-        monkeypatch.setattr(torch.backends, "cudnn", cudnn)
-        assert unit(saliency, card) == (2.0**-11 if by_matrix or by_cudnn else 2.0**-53)
-        assert unit(saliency, x.double()) == 2.0**-53
+        monkeypatch.setattr(torch.backends, "cudnn", SimpleNamespace(conv=conv))
+        assert unit(saliency, card) == (2.0**-11 if by_matrix or by_cudnn else 2.0**-24)
+        assert unit(saliency, x) == 2.0**-24
 
 
 def test_items_of_a_path_are_worth_bounding_together(monkeypatch) -> None:
