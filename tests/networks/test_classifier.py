@@ -164,6 +164,59 @@ def test_a_refused_model_in_train_mode_keeps_its_statistics(act) -> None:
     assert (model[0].running_mean == 0).all()
 
 
+class Waking(nn.Module):
+    """Its dropout wakes when it is run, which says nothing about what a user sets later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop, self.linear = nn.Dropout(), nn.Linear(7, 2)
+
+    def forward(self, x):
+        out = self.linear(x)
+        self.drop.training = True
+        return out
+
+
+def waken(model):
+    """Train mode of a part."""
+    model[0].train()
+
+
+def put_none(model):
+    """A child that is none."""
+    model[0]._modules["1"] = None
+
+
+def put_inference(model):
+    """A weight that no graph may be made of."""
+    with torch.inference_mode():
+        model[1].weight = nn.Parameter(model[1].weight.clone(), requires_grad=False)
+
+
+@ACT
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [(waken, "in train mode"), (put_none, "modules in a Seq"), (put_inference, "inference_mode")],
+)
+def test_what_becomes_unready_after_it_was_probed_is_refused(change, said, act) -> None:
+    inner = nn.Sequential(nn.Dropout(), nn.Identity())
+    model, x = nn.Sequential(inner, nn.Linear(7, 2)).double().eval(), torch.rand(5, 7).double()
+    saliency = ab.Saliency(model)
+    for _ in range(2):
+        getattr(saliency, act)(x)
+    change(model)
+    for _ in range(2):  # it does not get used to it
+        with pytest.raises(ab.ModelError, match=said):
+            getattr(saliency, act)(x)
+
+
+def test_what_running_wakes_is_refused_too() -> None:
+    saliency, x = ab.Saliency(Waking().double().eval()), torch.rand(5, 7).double()
+    for _ in range(2):
+        with pytest.raises(ab.ModelError, match="got Dropout 'drop' in train mode"):
+            [saliency(x) for _ in range(3)]
+
+
 def test_train_mode_without_randomness_is_fine() -> None:
     model, x = cases.tabular()
     ab.Saliency(model.train()).linearize(x)

@@ -19,7 +19,7 @@ from attribound.networks.fast_derivatives import (
 from attribound.networks.frozen import frozen, saved_bytes
 from attribound.networks.inputs import Target, check_logits, check_targets, explained
 from attribound.networks.kinks import Kink, find_ending, find_kinks, refuse_kinks
-from attribound.networks.modes import check_ready, modules_of, refuse_compiled
+from attribound.networks.modes import check_ready, modules_of, refuse_autocast, refuse_compiled
 from attribound.networks.path import Path
 from attribound.networks.probe import probe_derivative, probe_determinism, probe_separation
 from attribound.networks.structured import (
@@ -80,7 +80,7 @@ class Classifier:
         self._probed: set[object] = set()
         self._graph_bytes: dict[object, int] = {}
         self._classes: dict[object, int] = {}
-        self._modules = Unchanged(modules_of(model))
+        self._checked: Unchanged | None = None
         self._structures = Structures(model, self.logits, self._by_autograd)
 
     @classmethod
@@ -219,16 +219,19 @@ class Classifier:
         self.ending = find_ending(self.model, one)
         if smooth:
             self._check_smooth(one)
-        self._modules.but_for_running()
+        if self._checked is not None:
+            self._checked.but_for_running()
         self._probed.add(key)
 
     def _ready(self) -> None:
         """Refuse a state that answers wrongly; forget what was probed of modules that changed."""
+        refuse_autocast()
+        if self._checked is not None and self._checked():
+            return
         check_ready(self.model)
-        if not self._modules():
-            for known in (self._probed, self._graph_bytes, self._classes):
-                known.clear()
-            self._modules = Unchanged(modules_of(self.model))
+        for known in (self._probed, self._graph_bytes, self._classes):
+            known.clear()
+        self._checked = Unchanged(modules_of(self.model))
 
     def graph_bytes(self, x: Tensor) -> int:
         """Bytes that products with the Hessian of one example keep, measured."""

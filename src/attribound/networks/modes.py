@@ -39,8 +39,8 @@ def eval_mode(model: object) -> Iterator[None]:
             module.training = True
 
 
-def check_ready(model: object) -> None:
-    """Refuse a module that is in no state to be differentiated twice, or runs in one that isn't."""
+def refuse_autocast() -> None:
+    """Refuse to work where the process computes in half precision."""
     if any(torch.is_autocast_enabled(device) for device in ("cpu", "cuda")):
         raise InputError(
             "torch.autocast",
@@ -48,6 +48,10 @@ def check_ready(model: object) -> None:
             got="on",
             remedy="leave the autocast block",
         )
+
+
+def check_ready(model: object) -> None:
+    """Refuse a module that is in no state to be differentiated twice."""
     if not isinstance(model, nn.Module):
         return
     for name, module in model.named_modules():

@@ -225,10 +225,13 @@ class Unchanged:
         )
 
     def but_for_running(self) -> Unchanged:
-        """The same, without attributes that have changed since, when they only ran: counters."""
+        """The same, without attributes that have changed since, when they only ran: counters.
+
+        Not modes, children and weights, by which a network is refused.
+        """
         for module, _, before in self._modules or []:
             for name, value in vars(module).items():
-                if not _equal({name: value}, {name: before.get(name, _UNSET)}):
+                if name not in _JUDGED and not _equal({name: value}, {name: before.get(name, _UNSET)}):
                     before[name] = _ANYTHING
         return self
 
@@ -247,6 +250,7 @@ class _Anything:
 
 
 _ANYTHING, _UNSET = _Anything(), object()
+_JUDGED = ("training", "_modules", "_parameters")
 
 
 def _equal(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
