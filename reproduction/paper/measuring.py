@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import resource
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import pyarrow as pa
 import attribound as ab
 from attribound import LocalEngine
 from attribound.auditing import Work, audit
+from attribound.auditing.at_work import AtWork, Listener, heard_by, listener, nobody
 from attribound.basics import StorageError
 from reproduction.paper.items import RECORDS
 from reproduction.paper.plan import Portion
@@ -74,42 +76,63 @@ class Task:
     """One block as engines hand it on: alone, so that one that kills its process is left out.
 
     Attributes:
+        place: among the blocks.
         portion: None if it is known by now that it cannot be measured.
     """
 
+    place: int
     portion: Portion | None
 
     def __len__(self) -> int:
         return 1
 
+    def hearing(self, listener: Listener) -> Listener:
+        """Hears of the steps of its audit, and tells ``listener`` of them as steps of the block."""
+        whole = None if self.portion is None else self.portion.settings
+        batches = 1 if whole is None else math.ceil((whole.limit or 1) / whole.batch)
+
+        def told(step: AtWork) -> None:
+            done = step.batch * step.steps
+            listener(AtWork(self.place, done + step.step, batches * step.steps, step.doing))
+
+        return told
+
 
 def in_processes(
-    portions: Sequence[Portion], jobs: int, begin: Callable[[int], bool]
-) -> Generator[tuple[Portion, Measured], None, None]:
-    """All blocks as they are finished, begun in this order, ``jobs`` at a time.
+    portions: Sequence[Portion],
+    jobs: int,
+    begin: Callable[[int], bool],
+    told: Listener = nobody,
+) -> Generator[tuple[int, Measured], None, None]:
+    """The places of all blocks with what came of them, as they are finished.
 
-    ``begin`` is asked of each, by its place, when its turn comes: whether it is still wanted. One
-    process is this one. A block whose process dies is tried again, and then left out with the
-    reason; a process that nobody waits for any more ends.
+    They are begun in this order, ``jobs`` at a time. ``begin`` is asked of each, by its place,
+    when its turn comes: whether it is still wanted; ``told`` hears what each is at. One process
+    is this one. A block whose process dies is tried again, and then left out with the reason; a
+    process that nobody waits for any more ends.
     """
     work = Work(
         measure=_done,
         prepare=_worker,
-        batch=lambda number: Task(portions[number] if begin(number) else None),
+        batch=lambda number: Task(number, portions[number] if begin(number) else None),
         failed=_given_up,
+        told=told,
     )
     results = LocalEngine(jobs).run(work, range(len(portions)))
     try:
         for number, found in results:
             assert isinstance(found, Measured)
             if found.reason != _UNWANTED:
-                yield portions[number], found
+                yield number, found
     finally:
         results.close()
 
 
 def _done(task: Task) -> Measured:
-    return _nothing(_UNWANTED) if task.portion is None else measured(task.portion)
+    if task.portion is None:
+        return _nothing(_UNWANTED)
+    with heard_by(task.hearing(listener())):
+        return measured(task.portion)
 
 
 def _worker() -> Callable[[Task], Measured]:

@@ -20,6 +20,7 @@ from reproduction.paper.joining import joined, without_bounds
 from reproduction.paper.measuring import CPU, Measured, in_processes
 from reproduction.paper.plan import Plan, Portion
 from reproduction.paper.store import StoredTable
+from reproduction.paper.watching import watched
 
 #: Why a run is not there that nobody wants.
 UNPLANNED = "no such network here"
@@ -144,7 +145,8 @@ class Runs:
         Args:
             specs: the runs.
             jobs: processes; each measures one block at a time.
-            say: told of every block that is begun, and of every reason.
+            say: told of every block that is begun, of what it is at a minute later and every
+                minute from then, and of every reason.
             kinds: of the plan; default: all.
 
         Raises:
@@ -164,10 +166,16 @@ class Runs:
             ]
 
             def begin(place: int) -> bool:
-                return self._begun(portions[place], f"{place + 1} of {len(portions)}", say)
+                portion = portions[place]
+                wanted = self._begun(portion, f"{place + 1} of {len(portions)}", say)
+                if wanted:
+                    blocks.begun(place, portion.name)
+                return wanted
 
-            for portion, found in in_processes(portions, jobs, begin):
-                self._store(portion, found, say)
+            with watched(say) as blocks:
+                for place, found in in_processes(portions, jobs, begin, blocks.told):
+                    blocks.ended(place)
+                    self._store(portions[place], found, say)
         finally:
             lock.release()
 

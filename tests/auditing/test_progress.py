@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from attribound.auditing import progress
-from attribound.auditing.at_work import AtWork
+from attribound.auditing.at_work import AtWork, heard_by
 from attribound.auditing.progress import Shown, Tally, Unseen, shown
 from attribound.auditing.rows import SCHEMA, table
 
@@ -158,6 +158,14 @@ def test_a_terminal_gets_a_bar_with_counts_and_what_it_is_at() -> None:
     assert "4/4" in text.getvalue()
     assert "exceeded: first-order 1/2" in text.getvalue()
     assert "batch 0" not in text.getvalue().rpartition("4/4")[2]
+
+
+def test_who_listens_around_an_unseen_audit_hears_it() -> None:
+    heard: list[AtWork] = []
+    with heard_by(heard.append):
+        unseen = Unseen()
+    unseen.told(AtWork(3))
+    assert heard == [AtWork(3)]
 
 
 def test_nothing_is_shown_if_nothing_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:

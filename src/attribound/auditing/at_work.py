@@ -59,6 +59,11 @@ def heard_by(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
+def listener() -> Listener:
+    """Who listens to steps here."""
+    return _listener.get()
+
+
 class Steps:
     """Counts the steps of a batch and tells of each to who listens."""
 

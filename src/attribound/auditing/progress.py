@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from attribound.auditing.at_work import AtWork
+from attribound.auditing.at_work import AtWork, listener
 from attribound.auditing.rows import COPY, long
 
 #: Between two lines where no terminal shows a bar.
@@ -43,10 +43,10 @@ class Watcher(Protocol):
 
 
 class Unseen:
-    """Shows nothing."""
+    """Shows nothing; whoever listens where the audit was begun hears of its steps."""
 
-    def told(self, step: AtWork) -> None:
-        """Hear it."""
+    def __init__(self) -> None:
+        self.told = listener()
 
     def stored(self, number: int, samples: int, rows: pa.Table) -> None:
         """Hear it."""
@@ -186,7 +186,7 @@ def _in_lines(console: Console, state: Shown) -> Iterator[Watcher]:
                 last = time.monotonic()
                 console.print(str(state), markup=False, highlight=False, soft_wrap=True)
 
-    with _meanwhile(line):
+    with meanwhile(line):
         yield _AfterStoring(state, lambda: line(now=state.complete == state.samples))
 
 
@@ -206,12 +206,13 @@ def preparing(console: Console | None) -> Iterator[None]:
             spent = f"{now - started:.0f} s"
             console.print(f"audit: preparing model and data, {spent}", highlight=False)
 
-    with _meanwhile(look):
+    with meanwhile(look):
         yield
 
 
 @contextmanager
-def _meanwhile(look: Callable[[], None]) -> Iterator[None]:
+def meanwhile(look: Callable[[], None]) -> Iterator[None]:
+    """``look`` is called every second."""
     over = threading.Event()
 
     def again() -> None:

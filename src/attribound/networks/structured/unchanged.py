@@ -231,7 +231,9 @@ class Unchanged:
         """
         for module, _, before in self._modules or []:
             for name, value in vars(module).items():
-                if name not in _JUDGED and not _equal({name: value}, {name: before.get(name, _UNSET)}):
+                if name not in _JUDGED and not _equal(
+                    {name: value}, {name: before.get(name, _UNSET)}
+                ):
                     before[name] = _ANYTHING
         return self
 
