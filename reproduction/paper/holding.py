@@ -103,10 +103,9 @@ def _smoothed(runs: Runs, place: Place, model: str) -> Numbers:
     if cell is None:
         return {}
     fine = measured(cell)
-    attacked = ~np.isnan(fine.averaged("degrees"))
-    beyond = fine.exceeded("smoothed") | (
-        fine.averaged("degrees") > fine.bound("smoothed", "degrees")
-    )
+    turned = fine.bound("smoothed", "degrees_exceeded")  # by more than rounding
+    attacked = ~np.isnan(turned)
+    beyond = fine.exceeded("smoothed") | (turned == 1)
     return {
         **with_error("averaged", fine.bound("smoothed", "degrees")),
         **with_error("similarity", fine.bound("smoothed", "similarity")),

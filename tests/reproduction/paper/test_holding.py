@@ -77,8 +77,8 @@ def test_every_claim_is_held_against_the_furthest_attack() -> None:
     assert math.isfinite(far["bound_se"])
 
 
-def averaged(bounds: list[float], attacks: list[float | None]):
-    """Samples with these bounds on the averaged map, and these attacks on it."""
+def averaged(bounds: list[float], beyond: list[bool | None], far: list[bool] | None = None):
+    """Samples with these bounds on the averaged map, and whether attacks on it went beyond."""
     known = {"batch": 0, "label": 1, "attribution": "ig", "ball": "l2", "epsilon": 0.05}
     rows = [
         {
@@ -86,21 +86,33 @@ def averaged(bounds: list[float], attacks: list[float | None]):
             "sample": i,
             "features": 784,
             "attacks": [],
-            "bounds": [{"claim": "smoothed", "degrees": most, "similarity": 0.9}],
-            "averaged": None if found is None else {"by": "a", "deviation": 0.1, "degrees": found},
+            "bounds": [
+                {
+                    "claim": "smoothed",
+                    "degrees": most,
+                    "similarity": 0.9,
+                    "degrees_exceeded": turned,
+                    "exceeded": None if turned is None else bool(far and far[i]),
+                }
+            ],
+            # Turned by more than the bound, which may be rounding: the row knows.
+            "averaged": None if turned is None else {"by": "a", "deviation": 1, "degrees": 99},
         }
-        for i, (most, found) in enumerate(zip(bounds, attacks, strict=True))
+        for i, (most, turned) in enumerate(zip(bounds, beyond, strict=True))
     ]
     return table(rows, SCHEMA)
 
 
 def test_averaged_maps_are_held_against_attacks_on_them() -> None:
     given = tables()
-    given[RunSpec("mnist", "at", SMOOTHED)] = averaged([10.0, 20.0, 30.0], [9.0, 21.0, None])
+    given[RunSpec("mnist", "at", SMOOTHED)] = averaged([10.0, 20.0, 30.0], [False, True, None])
     found, _ = holding.claim_numbers(made.MadeRuns(given), PLACE, "at")
     assert found["averaged"] == pytest.approx(20)
     assert found["similarity"] == pytest.approx(0.9)
     assert found["exceeded_averaged"] == 50  # of the two that were attacked
+    given[RunSpec("mnist", "at", SMOOTHED)] = averaged([9, 9, 9], [False] * 3, [True, False, True])
+    both, _ = holding.claim_numbers(made.MadeRuns(given), PLACE, "at")
+    assert both["exceeded_averaged"] == pytest.approx(200 / 3)  # further, though not turned
     given[RunSpec("mnist", "at", SMOOTHED)] = averaged([10.0], [None])
     alone, _ = holding.claim_numbers(made.MadeRuns(given), PLACE, "at")
     assert alone["exceeded_averaged"] is None
