@@ -242,7 +242,7 @@ WRONG |= {
         "times: expected a whole number, 1 or more, got '3'; the paper repeats",
     ),
     "a text as seed": (
-        lambda: AttributionAscent(seed="a")(ab.Saliency(net()), X, BALL),
+        lambda: AttributionAscent(seed="a"),
         "seed: expected a whole number, got 'a'; use e.g. 0",
     ),
     "a text as objective": (
@@ -284,6 +284,30 @@ WRONG |= {
     "nodes without end": (
         lambda: ab.IntegratedGradients(net(), steps=10**5, quadrature="gauss_legendre"),
         "steps: expected at most 2,048 of the quadrature gauss_legendre, got 100,000; 800",
+    ),
+    "draws without end": (
+        lambda: ab.SmoothGrad(net(), samples=10**11),
+        "samples: expected at most 1,048,576, got 100,000,000,000; use e.g. samples=16",
+    ),
+    "draws of baselines without end": (
+        lambda: ab.ExpectedGradients(net(), samples=2**20 + 1),
+        "samples: expected at most 1,048,576, got 1,048,577; use e.g. samples=20",
+    ),
+    "an attack called as a function": (
+        lambda: ab.attacks.PGD(ab.Saliency(net()), X, BALL),
+        "loss: expected one of cross_entropy, kl, margin, got .*; cross_entropy is the usual",
+    ),
+    "steps of an attack below none": (
+        lambda: ab.attacks.AttributionAscent(steps=-1),
+        "steps: expected a whole number, 0 or more, got -1; use e.g. 20",
+    ),
+    "a seed of an attack that is a text": (
+        lambda: ab.attacks.IFIA(seed="1"),
+        "seed: expected a whole number, got '1'; use e.g. 0",
+    ),
+    "half a feature of an attack": (
+        lambda: ab.attacks.TopK(1.5),
+        "k: expected a whole number, 1 or more, got 1.5; use about an eighth",
     ),
     "an engine's name": (
         lambda: ab.audit(net(), X, engine="local"),

@@ -155,5 +155,5 @@ def test_is_called_smooth_grad() -> None:
     ids=str,
 )
 def test_bad_settings_are_refused(settings) -> None:
-    with pytest.raises(ab.InputError, match=r"SmoothGrad: expected .*samples"):
+    with pytest.raises(ab.InputError, match=r"^(samples|sigma): expected a .*, got .*; use"):
         ab.SmoothGrad(cases.tabular()[0], **settings)

@@ -85,7 +85,7 @@ class TestExpectedGradients:
 
     @pytest.mark.parametrize("settings", [{"samples": 0}, {"samples": 1.5}, {"sigma": -1.0}])
     def test_bad_settings_are_refused(self, settings) -> None:
-        with pytest.raises(ab.InputError, match=r"ExpectedGradients: expected .*samples"):
+        with pytest.raises(ab.InputError, match=r"^(samples|sigma): expected a .*, got .*; use"):
             ab.ExpectedGradients(**settings)
 
     @pytest.mark.parametrize(

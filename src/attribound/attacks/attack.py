@@ -106,6 +106,13 @@ class SearchAttack(Attack):
     seed: int
     progress: bool
 
+    def __post_init__(self) -> None:
+        """Refuse what is no search, before there is anything to attack."""
+        if not isinstance(self.seed, int):
+            expected = "a whole number"
+            raise InputError("seed", expected=expected, got=repr(self.seed), remedy="use e.g. 0")
+        assert isinstance(self.search, Search)
+
     @property
     @abstractmethod
     def search(self) -> Search:
@@ -139,10 +146,6 @@ class SearchAttack(Attack):
     ) -> list[Attacked]:
         x, labels = self.checked(attribution, x, ball, target)
         search = self.search
-        if not isinstance(self.seed, int):
-            raise InputError(
-                "seed", expected="a whole number", got=repr(self.seed), remedy="use e.g. 0"
-            )
         seeds = range(self.seed, self.seed + times)
         deltas: list[list[Tensor]] = [[] for _ in seeds]
         spent = [0 for _ in seeds]

@@ -40,6 +40,7 @@ class AttributionAscent(SearchAttack):
     def __post_init__(self) -> None:
         """Refuse starts that are none."""
         check_whole("random_starts", self.random_starts, 0, "use e.g. random_starts=8")
+        super().__post_init__()
 
     @property
     def search(self) -> Search:

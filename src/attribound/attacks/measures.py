@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attribound.attacks.objectives import MapObjective
 from attribound.basics.errors import InputError
+from attribound.basics.numbers import check_count
 from attribound.basics.tensors import dot, norm
 from attribound.values import register
 
@@ -54,6 +55,11 @@ class TopK(MapObjective):
     """
 
     k: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number of features."""
+        if self.k is not None:
+            check_count("k", self.k, "use about an eighth of the features")
 
     def score(self, after: Tensor, before: Tensor) -> Tensor:
         """Minus the sum of |after| over the clean top k."""

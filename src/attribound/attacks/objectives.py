@@ -114,7 +114,7 @@ class PredictionLoss(Objective):
 
     def __post_init__(self) -> None:
         """Refuse an unknown loss."""
-        if self.name not in LOSSES:
+        if not isinstance(self.name, str) or self.name not in LOSSES:
             raise InputError(
                 "loss",
                 expected=f"one of {', '.join(LOSSES)}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from attribound.attributions.autograd import AutogradAttribution
 from attribound.attributions.base import check_baseline
+from attribound.attributions.noise import check_draws
 from attribound.basics.errors import InputError
 from attribound.values import register
 
@@ -42,14 +42,7 @@ class ExpectedGradients(AutogradAttribution):
     def __post_init__(self) -> None:
         """Refuse draws that are none."""
         super().__post_init__()
-        samples, sigma = self.samples, self.sigma
-        if int(samples) != samples or samples < 1 or not 0 <= sigma < math.inf:
-            raise InputError(
-                "ExpectedGradients",
-                expected="a whole number of samples >= 1 and a finite sigma >= 0",
-                got=f"samples={samples!r}, sigma={sigma!r}",
-                remedy="use e.g. samples=20, sigma=0.0",
-            )
+        check_draws(self.samples, self.sigma, "use e.g. samples=20, sigma=0.0")
         object.__setattr__(self, "baselines", check_baseline("baselines", self.baselines))
 
     def draws(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

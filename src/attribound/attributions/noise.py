@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from attribound.basics.errors import InputError
-from attribound.basics.numbers import is_count
+from attribound.basics.numbers import check_count, is_count, is_finite
 
 NoiseKind = Literal["gaussian", "uniform"]
 Normaliser = Literal["unit", "sign", "top"]
 Array = npt.NDArray[np.float64]
+#: As many as integrated gradients may have steps.
+MOST_DRAWS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,17 @@ class Noise:
             drawn *= share * math.sqrt(self.free + 2) / length
         drawn *= self.sigma
         return drawn
+
+
+def check_draws(samples: int, sigma: float, remedy: str) -> None:
+    """Refuse draws around an example that are no number of them, or more than one batch holds."""
+    check_count("samples", samples, remedy)
+    if samples > MOST_DRAWS:
+        got = f"{samples:,}"
+        raise InputError("samples", expected=f"at most {MOST_DRAWS:,}", got=got, remedy=remedy)
+    if not (is_finite(sigma) and sigma >= 0):
+        expected = "a finite number, 0 or more"
+        raise InputError("sigma", expected=expected, got=repr(sigma), remedy=remedy)
 
 
 def generator_of(x: Tensor, seed: int, stream: int) -> np.random.Generator:

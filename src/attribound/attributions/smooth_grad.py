@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from attribound.attributions.autograd import AutogradAttribution
-from attribound.basics.errors import InputError
+from attribound.attributions.noise import check_draws
 from attribound.values import register
 
 
@@ -34,14 +33,7 @@ class SmoothGrad(AutogradAttribution):
     def __post_init__(self) -> None:
         """Refuse noise that is none."""
         super().__post_init__()
-        samples, sigma = self.samples, self.sigma
-        if int(samples) != samples or samples < 1 or not 0 <= sigma < math.inf:
-            raise InputError(
-                "SmoothGrad",
-                expected="a whole number of samples >= 1 and a finite sigma >= 0",
-                got=f"samples={samples!r}, sigma={sigma!r}",
-                remedy="use e.g. samples=16, sigma=0.1",
-            )
+        check_draws(self.samples, self.sigma, "use e.g. samples=16, sigma=0.1")
 
     def map(self, x: Tensor, target: Tensor) -> Tensor:
         """The mean gradient, with its graph."""
