@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COST = "cost"
 #: Theorem 2 itself, which takes the dense Jacobian: fewer samples than the certificate has.
 DENSE = "dense"
-#: Attacks that climb the attribution itself and a cheaper rule in its place, for the same time.
+#: Attacks that climb the attribution itself, and a cheaper rule in its place with more steps.
 CHEAPER = "cheaper"
 #: Bounds that need neither linearity nor a search.
 CERTIFIED = "certified"

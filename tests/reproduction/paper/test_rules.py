@@ -45,8 +45,8 @@ def compared(*ratios: float) -> pa.Table:
             "ball": ball,
             "epsilon": 0.1,
             "attacks": [
-                {"attack": "direct", "deviation": 2.0},
-                {"attack": "cheap", "deviation": 2.0 * ratio},
+                {"attack": "direct", "deviation": 2.0, "seconds": 2.0 + i},
+                {"attack": "cheap", "deviation": 2.0 * ratio, "seconds": 3.0},
             ],
         }
         for i, ratio in enumerate(ratios)
@@ -76,13 +76,20 @@ def test_every_network_has_its_row_and_the_rule_of_the_tables_comes_first() -> N
 
 def test_what_a_cheaper_rule_loses_is_a_ratio() -> None:
     spec = RunSpec("mnist", "at", CHEAPER)
-    shown = rules.lost_grid(made.MadeRuns({spec: compared(1.0, 0.8)}))
+    other = RunSpec("mnist", "ce", CHEAPER)
+    shown = rules.lost_grid(made.MadeRuns({spec: compared(1.0, 0.8), other: compared(0.5, 1.25)}))
     (row,) = [each for each in shown.blocks[0].rows if each.title == "AT"]
     (own,) = row.ours
     assert own["n"] == 2
     for norm in ("l2", "linf"):
         assert own[norm] == pytest.approx(0.9)
         assert own[f"{norm}_less"] == 50
+    assert own["time"] == pytest.approx(6 / 5)
+    assert shown.notes[1] == (
+        "Of 4 samples the one on the map itself went at most 2.0 times as far as the other, and "
+        "that one at most 1.25 times as far as it."
+    )
+    assert len(rules.lost_grid(made.MadeRuns({})).notes) == 1
     assert "ig:steps=20,quadrature=midpoint for ig:steps=64" in shown.blocks[0].title
 
 

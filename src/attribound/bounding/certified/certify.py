@@ -45,7 +45,9 @@ class Certified(Method):
             looser in deep networks and much quicker. Of smooth networks.
         nodes: parts of a ball that may be bounded for one example; 1 for no branching. Of
             ReLU networks, as the next.
-        seconds: after which no further part is begun.
+        seconds: that go into a better bound of one example: after them no further part is begun,
+            and what is searched for ends. The sweep through the network, once for each point of a
+            path, without which there is no bound at all, is always made.
         progress: show a progress bar on the terminal.
     """
 

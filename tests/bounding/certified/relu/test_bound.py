@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -172,13 +173,64 @@ def test_memory_is_limited() -> None:
         ab.bound(ab.Saliency(net), x, ab.L2Ball(0.1), method=ab.Certified(memory_limit=100))
 
 
+def test_memory_counts_pairs_of_neurons_and_what_is_held_of_other_points() -> None:
+    """A limit that does for one point of a path does not do for eight of them."""
+    net, x, ball = dense(), torch.rand(1, 6), ab.L2Ball(0.4)
+
+    def fits(points: int, limit: int) -> str:
+        kind = ab.IntegratedGradients(net, steps=points, multiply_by_inputs=False)
+        try:
+            ab.bound(kind, x, ball, method=ab.Certified(memory_limit=limit))
+        except ab.MemoryLimitError as error:
+            return str(error)
+        return ""
+
+    def least(points: int) -> int:
+        low, high = 1, 2**22
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(points, middle) else (low, middle)
+        return high
+
+    one, eight = least(1), least(8)
+    neurons = int(ab.bound(ab.Saliency(net), x, ball, claim="certified").gap.neurons)
+    assert neurons > 4
+    assert one >= 8 * 4 * neurons**2 + 8 * 6 * 6 * 6
+    assert eight > 2 * one
+    for points, limit in ((1, one - 1), (8, eight - 1), (8, one)):
+        said = re.search(r"at most (\S+) GiB, got (\S+) GiB for", fits(points, limit))
+        assert said is not None
+        assert float(said[1]) == pytest.approx(limit / 2**30, rel=1e-2)
+        assert float(said[2]) >= float(said[1])  # what is held is in it
+
+
+def test_points_of_a_path_keep_no_pairs_where_nobody_asks_for_them(monkeypatch) -> None:
+    """Of the bound of all items; the ends along directions are made of them."""
+    seen, right = [], deviation.Moving.along_path
+
+    def along_path(self, *, alone=False):
+        found = right(self, alone=alone)
+        seen.append((alone, [tuple(node.compact.matrix.shape) for node, _ in found]))
+        return found
+
+    monkeypatch.setattr(deviation.Moving, "along_path", along_path)
+    ig = ab.IntegratedGradients(dense(), steps=3)
+    x, ball = torch.rand(1, 6), ab.L2Ball(0.3)
+    ab.bound(ig, x, ball, claim="certified")
+    ab.reasons(ig, x, ball, 2, claim="certified", attack=False)
+    (first, alone), *others = seen
+    assert first
+    assert alone == [(0, 0)] * 3
+    assert any(not each and all(n > 0 for n, _ in shapes) for each, shapes in others)
+
+
 def test_what_moves_most_is_looked_at_first(monkeypatch) -> None:
     """So that what does not fit is refused before minutes are spent on the rest of the path."""
     looked, right = [], deviation.Moving.swept
 
-    def swept(self, number):
+    def swept(self, number, held=0):
         looked.append(self.path.nodes[number])
-        return right(self, number)
+        return right(self, number, held)
 
     monkeypatch.setattr(deviation.Moving, "swept", swept)
     ig = ab.IntegratedGradients(dense(), steps=4, quadrature="midpoint")

@@ -78,6 +78,18 @@ def test_the_search_comes_close_to_a_longer_one_and_is_well_below_the_cut(p, mon
     assert (shorter > 1.05 * found).all()
 
 
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_a_search_that_is_out_of_time_proves_less_but_nothing_wrong(p) -> None:
+    lost = []
+    for seed in range(12):
+        asked = problem(seed, p)
+        full, none = shared(*asked), shared(*asked, 0.0)
+        assert shared(*asked, math.inf) == full
+        assert attained(*asked) <= none <= longest(*asked[1:3]) * (1 + 1e-9)
+        lost.append(none / full)
+    assert max(lost) > 1.02
+
+
 def test_what_can_never_switch_does_not_spoil_the_search() -> None:
     """Where the range forbids every way towards a kink no multiplier is too large."""
     region, centre, items, slope, threshold = problem(0, 2.0)
@@ -251,7 +263,7 @@ def test_multipliers_that_are_none_prove_nothing(p) -> None:
     """Whatever a search finds: a negative one would let items pay that can't; nu need not agree."""
     for seed in range(6):
         asked = lagrangian._in_units(*problem(seed, p))
-        a, nu, v = lagrangian._multipliers(asked)
+        a, nu, v = lagrangian._multipliers(asked, math.inf)
         assert (a >= 0).all()
         assert (nu > 0).all()
         assert lagrangian._proved(asked, a, nu, v) < math.inf

@@ -177,12 +177,14 @@ def test_every_enclosure_holds_on_a_machine_with_four_digits(seed, radius) -> No
     assert holds(example, *opened(example, rough=True))
 
 
-def deviated(example: Case, attribution: ab.Attribution, nodes: int) -> deviation.Flips:
+def deviated(
+    example: Case, attribution: ab.Attribution, nodes: int, seconds: float = 600.0
+) -> deviation.Flips:
     """What is proved of the first label, in float64 numbers."""
     network = unroll(example.net, tuple(example.x.shape[1:]))
     (path,), (region,) = paths(attribution, example.x), regions(example.ball, example.x)
     unit = torch.finfo(example.x.dtype).eps / 2
-    effort = deviation.Effort(Limits(nodes, 600.0), 2**30, unit)
+    effort = deviation.Effort(Limits(nodes, seconds), 2**30, unit)
     return deviation.flips(network, path, 0, region, effort)
 
 
@@ -673,7 +675,7 @@ def grown(seed: int) -> deviation.Tree:
     effort = deviation.Effort(Limits(1, 600.0), 2**30, UNIT)
     moving = deviation.Moving(network, path, 0, region, effort)
     tree = deviation.Tree(
-        region, lambda part: moving._bound(swept, [(1.0, part)]), lambda deltas: 0.0
+        region, lambda part: moving._bound(swept.gradient, [(1.0, part)]), lambda deltas: 0.0
     )
     tree.add(swept.compact, math.inf)
     return tree
@@ -803,6 +805,26 @@ def test_items_of_a_path_are_worth_bounding_together(monkeypatch) -> None:
             assert found.value <= found.root * (1 + 1e-6)
             gains.append(found.value / max(found.root, 1e-30) if found.root else 1.0)
         assert min(gains) < 0.9
+
+
+@pytest.mark.parametrize(("steps", "branched"), [(1, 0), (1, 150), (3, 150)])
+def test_out_of_time_it_says_so_and_holds(steps, branched, monkeypatch) -> None:
+    """Of one point with all items together or branched on, and of several points."""
+    monkeypatch.setattr(deviation, "BRANCHED", branched)
+    worse = []
+    for seed in range(12):
+        example = case(seed, 2.0)
+        kind = ab.IntegratedGradients(example.net, steps=steps, multiply_by_inputs=False)
+        full, hurried = deviated(example, kind, 9), deviated(example, kind, 9, 0.0)
+        known = max(full.attained, hurried.attained)
+        assert known <= hurried.value * (1 + 1e-9)
+        assert full.value <= hurried.value * (1 + 1e-9)
+        assert hurried.value <= hurried.root * (1 + 1e-6)
+        if hurried.value > 1.001 * full.value:
+            assert hurried.stopped
+            worse.append(hurried.value / full.value)
+        assert steps == 1 or not full.stopped
+    assert max(worse) > 1.01
 
 
 @pytest.mark.parametrize("slack", [0.0, 1e-3])
@@ -1050,7 +1072,7 @@ def test_rounding_of_the_deviation_is_on_the_outside(monkeypatch) -> None:
         swept = moving.swept(0)
         root = node.node_of(swept.compact, moving.own(0))
         asked.clear()
-        moving._bound(swept, [(1.0, root)])
+        moving._bound(swept.gradient, [(1.0, root)])
         g, shift, items = swept.gradient, root.compact.shift, root.items.vectors
         ends = [g + shift + end.sum(0) for end in (items.clamp_max(0), items.clamp_min(0))]
         sizes = torch.maximum(*(end.abs() for end in ends))

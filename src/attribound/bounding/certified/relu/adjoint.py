@@ -15,6 +15,8 @@ from torch import Tensor
 from attribound.basics.rounding import SLACK
 from attribound.bounding.certified.relu.compact import Compact
 
+_ROWS = 1024  # sums at once, of which a dozen matrices are made
+
 
 @dataclass(frozen=True, eq=False)
 class Switching:
@@ -53,6 +55,9 @@ def switching(compact: Compact) -> Switching:
 
 def largest(compact: Compact, coefficients: Tensor, above: int = -1) -> Tensor:
     """The largest sum of ``coefficients (rows, n)`` times w over layers after ``above``."""
+    if len(coefficients) > _ROWS:
+        parts = torch.split(coefficients, _ROWS)
+        return torch.cat([largest(compact, some, above) for some in parts])
     active = compact.free & (compact.layer > above)
     every = switching(compact)
     ends = Switching(*(torch.where(active, end, 0.0) for end in (every.low, every.high)))

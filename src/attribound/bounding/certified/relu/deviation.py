@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,7 +18,7 @@ from attribound.bounding.certified.relu.cut import longest
 from attribound.bounding.certified.relu.lagrangian import shared
 from attribound.bounding.certified.relu.node import Node, node_of
 from attribound.bounding.certified.relu.region import Region
-from attribound.bounding.certified.relu.sweep import Point, Swept, sweep
+from attribound.bounding.certified.relu.sweep import Point, Swept, check_memory, sweep
 from attribound.bounding.certified.relu.tree import CLOSE, EXACT, Limits, Tree
 
 #: More items than these are bounded together once, not branched on.
@@ -26,6 +27,8 @@ BRANCHED = 150
 _ROUNDS, _BESIDE, _PARTS, _FURTHEST = 24, 128, 3, 0.7
 #: Of the ascent over switches: starts, widths of sigmoids, steps at each, least share of a step.
 _CLIMBERS, _WIDTHS, _STEPS, _LEAST = 16, (0.2, 0.1, 0.05, 0.02), 15, 0.15
+_JOINT = 8 * 6  # bytes of a component of an item, where all items are bounded together
+_AT_ONCE = 128  # perturbations that go through the network together
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,9 @@ def flips(
     if max(margins) > 0.01:  # sums of so many terms in so few digits have no error bound
         return Flips(math.inf, math.inf, 0.0, 0, 0, exact=False, stopped=True)
     question = Moving(network, path, target, region, effort)
-    # What moves most comes first: if that is refused, nothing is computed in vain.
-    order = sorted(range(len(path.nodes)), key=lambda number: -path.nodes[number])
-    swept = {number: question.swept(number) for number in order}
-    if len(swept) > 1:
-        return question.together([swept[number] for number in range(len(swept))])
-    return question.branched(swept[0])
+    if len(path.nodes) > 1:
+        return question.together(question.along_path(alone=True))
+    return question.branched(question.swept(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +84,28 @@ class Moving:
     region: Region
     effort: Effort
 
-    def swept(self, number: int) -> Swept:
-        """The compact network at a point of the path."""
+    def along_path(self, *, alone: bool = False) -> list[tuple[Node, Tensor]]:
+        """The nodes of all points, and the gradients there.
+
+        What moves most comes first: if that is refused, little is computed in vain. ``alone``:
+        without what neurons do to each other, but with room for a bound of all items together.
+        """
+        found: dict[int, tuple[Node, Tensor]] = {}
+        limit, held, size = self.effort.memory_limit, 0, self.path.x.shape[1]
+        for number in sorted(range(len(self.path.nodes)), key=lambda i: -self.path.nodes[i]):
+            swept = self.swept(number, held)
+            node = node_of(swept.compact, self.own(number))
+            found[number] = (node.alone() if alone else node), swept.gradient
+            held += found[number][0].held + (_JOINT * size * len(node.items.neurons)) * alone
+            check_memory(held, limit, f"{len(found)} points of {len(self.path.nodes)}")
+        return [found[number] for number in range(len(found))]
+
+    def swept(self, number: int, held: int = 0) -> Swept:
+        """The compact network at a point of the path, where so many bytes are held already."""
         node = self.path.nodes[number]
         x = self.path.base + node * (self.path.x - self.path.base)
         point = Point(x, self.path.spread, self.target, self.effort.unit)
-        return sweep(self.network, self.own(number), point, self.effort.memory_limit)
+        return sweep(self.network, self.own(number), point, self.effort.memory_limit, held)
 
     def own(self, number: int) -> Region:
         """Where that point can move."""
@@ -114,8 +130,9 @@ class Moving:
 
     def grown(self, swept: Swept) -> tuple[Tree, Node, float]:
         """The tree of one point, with its first node and the bound there."""
-        weight = self.path.weights[0]
-        tree = Tree(self.own(0), lambda node: self._bound(swept, [(weight, node)]), self._attain)
+        weight, end = self.path.weights[0], self._end()
+        mean = swept.gradient
+        tree = Tree(self.own(0), lambda node: self._bound(mean, [(weight, node)]), self._attain)
         tree.add(swept.compact, math.inf)
         root, first = tree.value, tree.leaves[0][2]
         known = _starts(first, tree.region)
@@ -125,50 +142,59 @@ class Moving:
             tree.attained = max(tree.attained, self._attain(climbed))
             known = torch.cat([known, climbed])
         if len(first.items.neurons) > BRANCHED and self.effort.limits.nodes > 1:
-            tree.tighten(self._bound(swept, [(weight, first)], jointly=True))
+            tree.tighten(self._bound(mean, [(weight, first)], jointly=end))
             tree.attained = max(tree.attained, self._attain(self._beside(first, known)))
         else:
-            tree.grow(self.effort.limits)
+            left = end - time.monotonic()
+            tree.grow(replace(self.effort.limits, seconds=left))
         return tree, first, root
 
-    def together(self, swept: list[Swept]) -> Flips:
+    def together(self, points: list[tuple[Node, Tensor]]) -> Flips:
         """Of several points: all items at once."""
-        nodes = [node_of(each.compact, self.own(i)) for i, each in enumerate(swept)]
+        nodes, gradients = (list(each) for each in zip(*points, strict=True))
         pairs = [*zip(self.path.weights, nodes, strict=True)]
-        total = replace(swept[0], gradient=_mean(self.path, swept))
+        total = _mean(self.path, gradients)
         root = self._bound(total, pairs) * (1 + SLACK)
-        value = root
+        value, stopped = root, False
         if self.effort.limits.nodes > 1:
-            value = min(root, self._bound(total, pairs, jointly=True))
+            end = self._end()
+            value = min(root, self._bound(total, pairs, jointly=end))
+            stopped = time.monotonic() >= end
         neurons = sum(int(each.compact.free.sum()) for each in nodes)
         starts = torch.cat([_starts(node, self.region) for node in nodes])
         attained = max(self._attain(starts), self._attain(self._climbed(nodes)))
         exact = not neurons and not self.path.multiplied
-        return Flips(value, root, attained, neurons, len(nodes), exact=exact, stopped=False)
+        return Flips(
+            value, root, attained, neurons, len(nodes), exact, stopped and value > CLOSE * attained
+        )
+
+    def _end(self) -> float:
+        """When no more is done for a better bound: there is one by now, or will be at once."""
+        return time.monotonic() + self.effort.limits.seconds
 
     def _bound(
-        self, swept: Swept, nodes: list[tuple[float, Node]], *, jointly: bool = False
+        self, mean: Tensor, nodes: list[tuple[float, Node]], *, jointly: float | None = None
     ) -> float:
-        """An upper value of the deviation where these nodes are.
+        """An upper value of the deviation where these nodes are, ``mean`` the gradient at x.
 
-        ``jointly``: with one perturbation for all items.
+        ``jointly``: with one perturbation for all items, looked for until then.
         """
         factor = self.path.displacement[0]
         shift = torch.stack([weight * node.compact.shift for weight, node in nodes]).sum(0)
         items = torch.cat([weight * node.items.vectors for weight, node in nodes])
         noise = sum(abs(weight) * node.compact.gradient_noise for weight, node in nodes)
-        if jointly:
+        if jointly is not None:
             where = zip(nodes, self.path.nodes, strict=True)
             slope = torch.cat([alpha * node.items.slope for (_, node), alpha in where])
             threshold = torch.cat([node.items.threshold for _, node in nodes])
-            found = shared(self.region, factor * shift, factor * items, slope, threshold)
+            found = shared(self.region, factor * shift, factor * items, slope, threshold, jointly)
         else:
             found = longest(factor * shift, factor * items)
         found += noise * factor.abs().max().item()
         if self.path.multiplied:
             ends = [items.clamp_max(0).sum(0), items.clamp_min(0).sum(0)]
-            sizes = torch.stack([(swept.gradient + shift + end).abs() for end in ends]).amax(0)
-            rounding = SLACK * (swept.gradient.abs() + items.abs().sum(0) + shift.abs())
+            sizes = torch.stack([(mean + shift + end).abs() for end in ends]).amax(0)
+            rounding = SLACK * (mean.abs() + items.abs().sum(0) + shift.abs())
             found += self.region.stretched(sizes + rounding + noise)
         return found * (1 + SLACK)
 
@@ -181,11 +207,11 @@ class Moving:
         """
         factor, slopes, reaches, items = self.path.displacement[0], [], [], []
         for weight, alpha, node in zip(self.path.weights, self.path.nodes, nodes, strict=True):
-            compact = node.compact.only(node.compact.free)
-            turned = compact.s.unsqueeze(1) * compact.jacobian
+            known, free = node.compact, node.compact.free
+            turned = known.s[free].unsqueeze(1) * known.jacobian[free]
             slopes.append(alpha * turned)
-            reaches.append(compact.s * compact.z)
-            items.append(weight * factor * compact.u.unsqueeze(1) * turned)
+            reaches.append((known.s * known.z)[free])
+            items.append(weight * factor * known.u[free].unsqueeze(1) * turned)
         slope, z, item = (torch.cat(each) for each in (slopes, reaches, items))
         if not len(z):
             return slope
@@ -233,6 +259,8 @@ class Moving:
 
     def _attain(self, deltas: Tensor) -> float:
         """The largest deviation at some perturbations."""
+        if len(deltas) > _AT_ONCE:
+            return max(self._attain(some) for some in torch.split(deltas, _AT_ONCE))
         every = torch.cat([torch.zeros_like(deltas[:1]), deltas]) + self.path.x
         total = torch.zeros_like(every)
         for node, weight in zip(self.path.nodes, self.path.weights, strict=True):
@@ -243,8 +271,8 @@ class Moving:
         return (total[1:] - total[0]).norm(dim=1).max().item() if len(deltas) else 0.0
 
 
-def _mean(path: GradientPath, swept: list[Swept]) -> Tensor:
-    parts = [weight * each.gradient for weight, each in zip(path.weights, swept, strict=True)]
+def _mean(path: GradientPath, gradients: list[Tensor]) -> Tensor:
+    parts = [weight * each for weight, each in zip(path.weights, gradients, strict=True)]
     return torch.stack(parts).sum(0)
 
 

@@ -15,7 +15,7 @@ from attribound.basics.rounding import SLACK
 from attribound.bounding.certified.path import GradientPath
 from attribound.bounding.certified.rectified import Rectified
 from attribound.bounding.certified.relu.deviation import Effort, Moving
-from attribound.bounding.certified.relu.node import Node, ends_along, node_of
+from attribound.bounding.certified.relu.node import Node, ends_along
 from attribound.bounding.certified.relu.region import Region
 from attribound.bounding.certified.relu.tree import Tree
 
@@ -68,8 +68,7 @@ class Directions:
 
     @cached_property
     def _nodes(self) -> list[Node]:
-        count = len(self.moving.path.nodes)
-        return [node_of(self.moving.swept(i).compact, self.moving.own(i)) for i in range(count)]
+        return [node for node, _ in self.moving.along_path()]
 
     def _gradient(self, directions: Tensor) -> tuple[Tensor, Tensor]:
         """Of the weighted sum of gradients alone."""

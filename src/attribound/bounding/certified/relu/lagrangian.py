@@ -15,6 +15,7 @@ cut. It is worth most where many neurons could switch, but each in a direction o
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 
 import torch
@@ -44,18 +45,25 @@ class Terms:
 
 
 def shared(
-    region: Region, centre: Tensor, items: Tensor, slope: Tensor, threshold: Tensor
+    region: Region,
+    centre: Tensor,
+    items: Tensor,
+    slope: Tensor,
+    threshold: Tensor,
+    end: float = math.inf,
 ) -> float:
     """The largest ``|centre + sum f items|`` where taken items have ``slope delta >= threshold``.
 
-    Beyond :data:`MOST` items the smallest count as if each had a perturbation of its own.
+    Beyond :data:`MOST` items the smallest count as if each had a perturbation of its own. At
+    ``end``, in seconds of the monotonic clock, the search for multipliers is over: those that
+    were found by then prove something, too.
     """
     if region.p not in (2.0, math.inf) or not len(items):
         return longest(centre, items)
     order = items.norm(dim=1).argsort(descending=True)
     first, rest = order[:MOST], order[MOST:]
     asked = _in_units(region, centre, items[first], slope[first], threshold[first])
-    found = math.sqrt(max(_proved(asked, *_multipliers(asked)), 0.0)) * (1 + SLACK)
+    found = math.sqrt(max(_proved(asked, *_multipliers(asked, end)), 0.0)) * (1 + SLACK)
     found += longest(torch.zeros_like(centre), items[rest]) if len(rest) else 0.0
     return min(found, longest(centre, items))
 
@@ -116,7 +124,7 @@ def _ascend(
     return v
 
 
-def _multipliers(asked: Terms) -> tuple[Tensor, Tensor, Tensor]:
+def _multipliers(asked: Terms, end: float) -> tuple[Tensor, Tensor, Tensor]:
     """Nearly the best a and nu, with the v that belong to them: estimates, no bound."""
     generator = torch.Generator().manual_seed(0)
     count = len(asked.items)
@@ -136,7 +144,7 @@ def _multipliers(asked: Terms) -> tuple[Tensor, Tensor, Tensor]:
         value = _estimate(asked, a, _nu(asked, a, w), w).item()
         if value < best:
             best, chosen = value, (a, w)
-    return _improved(asked, chosen, start)
+    return _improved(asked, chosen, start, end)
 
 
 def _start(asked: Terms, v: Tensor) -> Tensor:
@@ -154,7 +162,7 @@ def _start(asked: Terms, v: Tensor) -> Tensor:
 
 
 def _improved(
-    asked: Terms, start: tuple[Tensor, Tensor], scale: Tensor
+    asked: Terms, start: tuple[Tensor, Tensor], scale: Tensor, end: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Adam on the logarithms of a and nu, with v following: the last of it.
 
@@ -173,6 +181,8 @@ def _improved(
         return torch.where(used, logs[:count].exp(), 0.0), logs[count:].exp().repeat(alike)
 
     for step in range(1, _STEPS + 1):
+        if time.monotonic() >= end:
+            break
         with torch.enable_grad():
             free = logs.detach().requires_grad_()
             (slope,) = torch.autograd.grad(_estimate(asked, *opened(free), v), free)

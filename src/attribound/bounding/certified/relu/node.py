@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -44,6 +44,17 @@ class Node:
     slope: Tensor
     threshold: Tensor
     empty: bool
+
+    @property
+    def held(self) -> int:
+        """Bytes."""
+        known = self.compact.jacobian, self.compact.matrix, self.items.vectors, self.items.slope
+        return sum(each.nbytes for each in known)
+
+    def alone(self) -> Node:
+        """Without what neurons do to each other, of which nothing more is asked."""
+        none = self.compact.matrix.new_zeros(0, 0)
+        return replace(self, compact=replace(self.compact, matrix=none))
 
 
 def node_of(compact: Compact, region: Region) -> Node:

@@ -29,6 +29,11 @@ from attribound.bounding.certified.relu.region import Region
 _SMALLEST = 2.0**-126  # in float32: what is smaller may be lost with every product and sum
 
 
+#: Bytes of one number of a layer and a direction, and of a pair of neurons, with all that is made
+#: of them on the way, measured.
+_EACH, _PAIRS = 8 * 6, 8 * 4
+
+
 @dataclass(frozen=True, eq=False)
 class Point:
     """Where a network is looked at: one example, flat.
@@ -73,8 +78,12 @@ class _Sweep:
     chords: Chords
 
 
-def sweep(network: Rectified, region: Region, point: Point, memory_limit: int) -> Swept:
+def sweep(
+    network: Rectified, region: Region, point: Point, memory_limit: int, held: int = 0
+) -> Swept:
     """The compact form of ``network`` for all perturbations of ``point`` in ``region``.
+
+    ``held``: bytes of the limit that others have.
 
     Raises:
         MemoryLimitError: the derivatives of a layer and the neurons that may switch do not fit.
@@ -104,13 +113,18 @@ def sweep(network: Rectified, region: Region, point: Point, memory_limit: int) -
         products = stage.margin * stage.absolute().linear(state.reached)
         fresh_noise.append(up(own + evaluated + products))
         noise = up(fresh_noise[-1] + stage.absolute().linear(state.noise))
-        _check_memory(size + len(state.columns), z.shape[1], memory_limit)
+        directions = size + len(state.columns)
+        needed = held + _EACH * directions * z.shape[1]
+        of = f"{directions} directions and a layer of {z.shape[1]}"
+        check_memory(needed, memory_limit, of)
         tangent, columns = stage.linear(state.tangent), stage.linear(state.columns)
         value = _reach_of_all(state, region, (z, tangent, columns))
         if number >= 2:
             near = (value + noise[0] * (1 + SLACK) >= 0).nonzero().flatten()
             noise[0, near] = through(network, slopes, fresh_noise, near, noise)
         value = value + noise[0] * (1 + SLACK)
+        several = directions - size + int((value >= 0).sum())
+        check_memory(needed + _PAIRS * several**2, memory_limit, of)
         found = _layer(state, region, number, (z, tangent, columns, noise, value))
         slope = slopes_where(z > 0, low)
         rows = found.rows
@@ -266,12 +280,12 @@ def _backward(
     return Swept(replace(compact, gradient_noise=noise), gradient[0], places)
 
 
-def _check_memory(directions: int, width: int, limit: int) -> None:
-    needed = 8 * 6 * directions * width
+def check_memory(needed: int, limit: int, of: str) -> None:
+    """Refuse to take more memory than the limit, before it is taken."""
     if needed > limit:
         raise MemoryLimitError(
             "certificate",
             expected=f"at most {limit / 2**30:.3g} GiB",
-            got=f"{needed / 2**30:.3g} GiB for {directions} directions and a layer of {width}",
+            got=f"{needed / 2**30:.3g} GiB for {of}",
             remedy="raise Certified(memory_limit=...), use a smaller ball, or another bound",
         )
