@@ -209,3 +209,15 @@ def test_the_bracket_of_a_multiple_is_the_multiple_of_the_bracket(
     lower, upper = bracket(1.0)
     assert lower <= torch.linalg.matrix_norm(matrix, 2).item() <= upper
     assert bracket(factor) == pytest.approx([factor * lower, factor * upper], rel=1e-9)
+
+
+def test_nothing_has_nothing_above_it() -> None:
+    """A Jacobian that is zero to the end: no root is asked for, only rounding would be one."""
+    start = torch.nn.functional.normalize(gaussians(2, 5, 1, 0).double(), dim=1)
+    process = GolubKahan(start, torch.zeros_like(start), capacity=3)
+    zero = torch.zeros(2, 5, 5).double()
+    for _ in range(3):
+        process.expand(DenseOperator(zero))
+        lower, upper = process.bracket(math.log(1e-4))
+        assert (lower == 0).all()
+        assert (upper == 0).all()

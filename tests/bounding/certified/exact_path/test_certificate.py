@@ -282,6 +282,21 @@ def test_residuals_stay_in_their_ends_and_below_their_growth() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 7, 13])
+def test_what_underflows_is_on_the_outside(seed, monkeypatch) -> None:
+    """Where the smallest number is a thousandth, every end is further out by it, at least."""
+    of, room = tiny.case(seed), 1e-3
+    found = tiny.opened(of)[0]
+    ends = []
+    for size in (0.0, room):
+        monkeypatch.setattr(flips, "TINY", size)
+        ends.append(flips.flips(found, of.ball))
+    for exact, wide in zip(*ends, strict=True):
+        for name in ("up", "down", "high"):
+            assert (getattr(wide, name) >= getattr(exact, name) + 0.999 * room).all()
+        assert (wide.low <= exact.low - 0.999 * room).all()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 7, 13])
 def test_roundings_of_sums_are_on_the_outside(seed, monkeypatch) -> None:
     """Where SLACK is a thousandth every end is further out than where it is nothing, by as much."""
     of, slack = tiny.case(seed), 1e-3
