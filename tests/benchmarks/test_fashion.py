@@ -163,7 +163,7 @@ def test_a_certificate_that_is_exceeded_is_counted(one, tmp_path) -> None:
 
 
 def test_what_does_not_fit_is_stored_with_its_reason(one, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(certificates, "METHOD", ab.Certified(memory_limit=1000))
+    monkeypatch.setattr(certificates, "METHOD", ab.Certified(memory_limit=600))
     certificates.run(tmp_path, 2, 0)
     rows = certificates.stored(tmp_path).rows
     assert {row["value"] for row in rows.to_pylist()} == {math.inf}

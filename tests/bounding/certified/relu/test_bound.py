@@ -195,7 +195,7 @@ def test_memory_counts_pairs_of_neurons_and_what_is_held_of_other_points() -> No
     one, eight = least(1), least(8)
     neurons = int(ab.bound(ab.Saliency(net), x, ball, claim="certified").gap.neurons)
     assert neurons > 4
-    assert one >= 8 * 4 * neurons**2 + 8 * 6 * 6 * 6
+    assert one >= 8 * 4 * neurons**2 + 8 * 6 * (20 + 20)
     assert eight > 2 * one
     for points, limit in ((1, one - 1), (8, eight - 1), (8, one)):
         said = re.search(r"at most (\S+) GiB, got (\S+) GiB for", fits(points, limit))

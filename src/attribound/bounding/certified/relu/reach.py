@@ -21,6 +21,8 @@ from attribound.basics.rounding import SLACK
 from attribound.bounding.certified.relu.compact import FREE, KEPT, STABLE, Compact
 from attribound.bounding.certified.relu.region import Region
 
+_ROWS = 1024  # neurons at once, of which several matrices are made
+
 
 @dataclass(frozen=True, eq=False)
 class UpperReach:
@@ -105,6 +107,9 @@ def upper(
     compact: Compact, chords: Chords, region: Region, rows: Tensor, direction: Tensor
 ) -> UpperReach:
     """The better of both upper functions of ``direction * z'`` of some neurons of one layer."""
+    if len(rows) > _ROWS:
+        parts = zip(torch.split(rows, _ROWS), torch.split(direction, _ROWS), strict=True)
+        return _joined([upper(compact, chords, region, *part) for part in parts])
     turn = direction.unsqueeze(1)
     slope, reach_of = turn * compact.jacobian[rows], turn * compact.matrix[rows]
     free = compact.free
@@ -122,6 +127,14 @@ def upper(
         torch.where(better.unsqueeze(1), by_chords.slope, by_box.slope),
         torch.where(better, by_chords.constant, by_box.constant),
         torch.minimum(by_chords.value, by_box.value),
+    )
+
+
+def _joined(parts: list[UpperReach]) -> UpperReach:
+    return UpperReach(
+        torch.cat([each.slope for each in parts]),
+        torch.cat([each.constant for each in parts]),
+        torch.cat([each.value for each in parts]),
     )
 
 

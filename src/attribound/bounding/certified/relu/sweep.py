@@ -12,6 +12,7 @@ inputs all go into one number a neuron, ``noise``, through absolute values of we
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -29,9 +30,9 @@ from attribound.bounding.certified.relu.region import Region
 _SMALLEST = 2.0**-126  # in float32: what is smaller may be lost with every product and sum
 
 
-#: Bytes of one number of a layer and a direction, and of a pair of neurons, with all that is made
-#: of them on the way, measured.
-_EACH, _PAIRS = 8 * 6, 8 * 4
+#: Bytes of one number of a direction in a layer, and of a pair of neurons with what is made of it.
+_EACH, _PAIRS = 8, 8 * 4
+_ROWS = 256  # directions or neurons of a layer, handled together
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +115,7 @@ def sweep(
         fresh_noise.append(up(own + evaluated + products))
         noise = up(fresh_noise[-1] + stage.absolute().linear(state.noise))
         directions = size + len(state.columns)
-        needed = held + _EACH * directions * z.shape[1]
+        needed = held + _EACH * directions * (z.shape[1] + state.tangent.shape[1])
         of = f"{directions} directions and a layer of {z.shape[1]}"
         check_memory(needed, memory_limit, of)
         tangent, columns = stage.linear(state.tangent), stage.linear(state.columns)
@@ -129,11 +130,12 @@ def sweep(
         slope = slopes_where(z > 0, low)
         rows = found.rows
         switched.append(rows)
-        fresh = torch.zeros(len(rows), z.shape[1], dtype=torch.float64)
-        fresh[torch.arange(len(rows)), rows] = 1.0 - low
+        grown = torch.zeros(len(columns) + len(rows), z.shape[1], dtype=torch.float64)
+        torch.mul(columns, slope, out=grown[: len(columns)])
+        grown[torch.arange(len(columns), len(grown)), rows] = 1.0 - low
         state = _Sweep(
-            tangent * slope,
-            torch.cat([columns * slope, fresh]),
+            tangent.mul_(slope),
+            grown,
             noise * slope,
             up(found.reached + noise),
             (z * slope).abs(),
@@ -160,7 +162,7 @@ def _layer(state: _Sweep, region: Region, number: int, values: tuple[Tensor, ...
     s = torch.where(z[0] > 0, -1.0, 1.0).to(z)
     candidates = (value >= 0).nonzero().flatten()
     most = state.chords.most
-    reached = up(region.size(tangent.T) + columns.abs().T @ most).unsqueeze(0)
+    reached = up(region.size(tangent.T) + _summed(columns, most, torch.abs)).unsqueeze(0)
     before = len(state.compact)
     grown = _grown(state.compact, number, (z[0], s, tangent, columns, noise[0]), candidates)
     chords = Chords(
@@ -185,9 +187,19 @@ def _reach_of_all(state: _Sweep, region: Region, values: tuple[Tensor, ...]) -> 
     """How far beyond its kink every neuron of a layer gets, at most, noise aside, ``(width,)``."""
     z, tangent, columns = values
     s = torch.where(z[0] > 0, -1.0, 1.0).to(z)
-    by_others = (columns * s).clamp_min(0).T @ state.chords.most
-    value = s * z[0] + region.support(tangent.T * s.unsqueeze(1)) + by_others
+    by_others = _summed(columns, state.chords.most, lambda part: (part * s).clamp_min_(0))
+    parts = torch.split(torch.arange(len(s)), _ROWS)
+    along = [region.support(tangent[:, part].T * s[part].unsqueeze(1)) for part in parts]
+    value = s * z[0] + torch.cat(along) + by_others
     return value + SLACK * (z[0].abs() + by_others)
+
+
+def _summed(rows: Tensor, weights: Tensor, work: Callable[[Tensor], Tensor]) -> Tensor:
+    """``work(rows)^T weights``, a few rows at a time: those of a layer are most of the memory."""
+    total = torch.zeros_like(rows[0]) if len(rows) else rows.new_zeros(rows.shape[1])
+    for some, own in zip(torch.split(rows, _ROWS), torch.split(weights, _ROWS), strict=True):
+        total += own @ work(some)
+    return total
 
 
 def _parts(chords: Chords) -> tuple[Tensor, Tensor, Tensor]:
