@@ -146,6 +146,10 @@ def against_captum(name: str, model: nn.Module, x: Tensor) -> None:
     ours, saliency = ab.IntegratedGradients(model, steps=STEPS), ab.Saliency(model)
     theirs, their_saliency = attr.IntegratedGradients(model), attr.Saliency(model)
 
+    trusting = ab.Saliency(Classifier(model))
+    trusting(x, target)
+    vars(trusting.classifier)["_ready"] = lambda: None
+
     def captum_ig() -> Tensor:
         return theirs.attribute(x, target=target, n_steps=STEPS, method="riemann_right")
 
@@ -156,17 +160,19 @@ def against_captum(name: str, model: nn.Module, x: Tensor) -> None:
         ((mine - his).norm() / his.norm()).item()
         for mine, his in [(ours(x, target), captum_ig()), (saliency(x, target), captum_saliency())]
     ]
+    whole = rounds({"ours": lambda: ours(x, target), "Captum": captum_ig})
+    # Apart: whoever is timed after Captum's integral pays for the memory that this gave back.
     times = rounds(
         {
-            "ours": lambda: ours(x, target),
-            "Captum": captum_ig,
-            "our saliency": lambda: saliency(x, target),
-            "Captum saliency": captum_saliency,
+            "ours": lambda: saliency(x, target),
+            "Captum": captum_saliency,
+            "trusting": lambda: trusting(x, target),
         }
     )
     shown = [
-        ["integrated gradients", ratio(times, "Captum", "ours"), ">= 1.1", apart[0]],
-        ["saliency", ratio(times, "Captum saliency", "our saliency"), ">= 1", apart[1]],
+        ["integrated gradients", ratio(whole, "Captum", "ours"), ">= 1.1", apart[0]],
+        ["saliency", ratio(times, "Captum", "ours"), ">= 1", apart[1]],
+        ["the same, not looked at first", ratio(times, "Captum", "trusting"), "", ""],
     ]
     title = f"{name}, {IMAGES} images, {STEPS} steps: time of Captum / ours"
     print(render(title, ["", "ratio", "goal", "maps apart"], shown), flush=True)
