@@ -78,6 +78,14 @@ def _npz_bomb(path: Path) -> None:
         archive.writestr("y.npy", _npy((2**16,), bytes(2**18), "<i4"))
 
 
+def _table(names: list[str], rows: list[list[str]]) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        numbered = [f"{name}{i}" if len(names) > 9 else name for i, name in enumerate(names)]
+        path.write_text("\n".join(",".join(row) for row in [numbered, *rows]))
+
+    return write
+
+
 def _parquet_bomb(path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -201,6 +209,14 @@ CASES: dict[str, Case] = {
     "run.json of batches of 0": _run(batch=0),
     "run.json of texts for numbers": _run(samples="4"),
     "run.json of deep brackets": _config("[" * 100_000, "run.json"),
+    "TOML of keys of 100 parts": _config("a" + ".a" * 100 + " = 1"),
+    "TOML of a number of 5,000 digits": _config("x = 1" + "0" * 5_000),
+    "CSV of 70,000 columns": _data("x.csv", _table(["c"] * 70_000, [["1"] * 70_000])),
+    "CSV of a label of 5,000 digits": _data("x.csv", _table(["a", "y"], [["1", "9" * 5_000]])),
+    "CSV of 20,000 categories": _data(
+        "x.csv", _table(["a", "y"], [[f"c{i}", str(i % 2)] for i in range(20_000)])
+    ),
+    "PNG of 2^20 x 1": _images(lambda path: path.write_bytes(_png(2**20, 1))),
     "npz that claims 10^11 values": _data(
         "x.npz", _zipped({"x.npy": _npy((10**6, 10**5)), "y.npy": _npy((1,), bytes(4))})
     ),
@@ -236,7 +252,9 @@ OPTIONS = """
 --eps=nan --eps=a,b --ball=cube --ball=lp:p=0.5 --ball=l2:epsilon=True --attribution=magic
 --attribution=ig:steps=0 --attribution=ig:steps=1.5 --attribution=ig:baseline=text --claim=firm
 --claim=mean_value:shells=1.5 --set=batch=0 --set=calibrated.folder=none --smooth=-3
---fail-on=firm --patience=nan
+--fail-on=firm --patience=nan --attribution=ig:steps=1000000000000 --set=device=gpu
+--attribution=smooth_grad:samples=100000000000 --attribution=expected_gradients:samples=1e9
+--set=attacks.a=pgd:steps=-1 --set=attacks.a=ifia:objective=(top_k:k=1.5) --claim=certified:nodes=0
 """
 COMMANDS = """audit --data=digits --out=OUT|report none|compare none nothing|runs none
 calibrate none --out=OUT|train --out=OUT --data=digits --method=magic|zoo show nobody/knows
