@@ -125,7 +125,8 @@ def sweep(
             noise[0, near] = through(network, slopes, fresh_noise, near, noise)
         value = value + noise[0] * (1 + SLACK)
         several = directions - size + int((value >= 0).sum())
-        check_memory(needed + _PAIRS * several**2, memory_limit, of)
+        needed += _PAIRS * several**2
+        check_memory(needed, memory_limit, f"{of}, and {several} neurons that may switch")
         found = _layer(state, region, number, (z, tangent, columns, noise, value))
         slope = slopes_where(z > 0, low)
         rows = found.rows
