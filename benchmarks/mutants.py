@@ -649,6 +649,7 @@ REASONS: dict[tuple[str, str, str, str], str] = {
         "",
         "(torch.log(middle + gaps) * weights).sum(1, keepdim=True) > level",
     ): _TIE,
+    ("spectral.golub_kahan", "", "lower > 0", "lower >= 0"): _SAME,
     ("spectral.golub_kahan", "", "False", "True"): (
         "Of the full set of singular vectors the same are taken."
     ),

@@ -749,6 +749,54 @@ def test_ends_in_a_tree_are_those_of_its_worst_leaf() -> None:
             assert high[row] == max(ends[1][row] for ends in each)
 
 
+def test_neurons_in_parts_are_those_at_once(monkeypatch) -> None:
+    """Of what is above them, of their adjoints, and of all that a sweep adds up."""
+
+    def close(one: torch.Tensor, other: torch.Tensor) -> None:
+        room = 1e-6 * other.abs().max().item() if len(other) else 0.0
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=room)
+
+    for region, compact, seed in deep()[:4]:
+        chords, every = some_chords(compact, seed), torch.arange(len(compact))
+        last = every[compact.layer == compact.layers()[-1]]
+        asked = compact, chords, region, last, compact.s[last]
+        whole, sums = reach.upper(*asked), adjoint.largest(compact, compact.matrix)
+        network, _, swept = opened(case(seed, region.p))
+        for most in (1, 2, len(last), len(compact)):
+            for module in (reach, adjoint, sweep):
+                monkeypatch.setattr(module, "_ROWS", most)
+            parts = reach.upper(*asked)
+            for name in ("slope", "constant", "value"):
+                close(getattr(parts, name), getattr(whole, name))
+            close(adjoint.largest(compact, compact.matrix), sums)
+            again = opened(case(seed, region.p))[2].compact
+            assert len(again) == len(swept.compact)
+            for name in ("z", "u", "jacobian", "matrix", "most", "u_low", "u_high"):
+                close(getattr(again, name), getattr(swept.compact, name))
+        (path,) = paths(ab.Saliency(case(seed, region.p).net), case(seed, region.p).x)
+        effort = deviation.Effort(Limits(1, 600.0), 2**30, UNIT)
+        moving = deviation.Moving(network, path, 0, region, effort)
+        deltas = region.furthest(compact.jacobian)
+        furthest = moving._attain(deltas)
+        for most in (1, 2, len(deltas)):
+            monkeypatch.setattr(deviation, "_AT_ONCE", most)
+            assert moving._attain(deltas) == pytest.approx(furthest, rel=1e-9)
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0, math.inf])
+def test_factors_stretch_by_the_largest_or_by_the_box(p) -> None:
+    """Up to p = 2 no factor gets more than the radius; beyond, only the box of limits is known."""
+    scale = torch.tensor([0.5, 2.0, 0.0]).double()
+    wide = Region(p, 0.3, scale, -0.3 * scale, 0.3 * scale)
+    factors = torch.tensor([3.0, 1.0, 9.0]).double()
+    box = (0.3 * scale * factors).norm().item()
+    most = 0.3 * (scale * factors).max().item()
+    assert most < box
+    assert wide.stretched(factors) == pytest.approx(most if p <= 2 else box)
+    narrow = Region(p, 0.3, scale, -0.01 * scale, 0.02 * scale)
+    assert narrow.stretched(factors) == pytest.approx((0.02 * scale * factors).norm().item())
+
+
 def test_rows_in_parts_are_those_at_once(monkeypatch) -> None:
     for region, compact, _ in deep():
         rows = compact.matrix[:, :1] * compact.jacobian
