@@ -254,6 +254,7 @@ def test_a_network_in_few_digits_gets_no_number(dtype, width, unit) -> None:
     assert math.isinf(bound.euclidean.item())
     assert ab.Status.VACUOUS in bound.status[0]
     assert ab.Status.STOPPED in bound.status[0]
+    assert bound.gap.attained.item() == 0
 
 
 @pytest.mark.parametrize(("told", "unit"), [("bf16", 2.0**-8), ("tf32", 2.0**-11)])

@@ -1135,6 +1135,8 @@ def test_rounding_of_the_deviation_is_on_the_outside(monkeypatch) -> None:
         moving = deviation.Moving(network, path, 0, region, effort)
         swept = moving.swept(0)
         root = node.node_of(swept.compact, moving.own(0))
+        down = -0.3 * swept.gradient.abs() - 0.1  # as of neurons that surely switch
+        root = replace(root, compact=replace(root.compact, shift=down))
         asked.clear()
         moving._bound(swept.gradient, [(1.0, root)])
         g, shift, items = swept.gradient, root.compact.shift, root.items.vectors
