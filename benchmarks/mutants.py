@@ -628,6 +628,7 @@ _POSITIVE = "Nodes and weights of the rules of integration are not negative."
 _SIGN = "Of a sign: dividing by it is multiplying by it."
 _GUARD = "A guard against 0 / 0: no number that matters is as small."
 _SAME = "At zero both cases say the same."
+_EMPTY = "The shape of what is empty, of which nothing is taken."
 _SHORT = "A way that is saved: it would lead to the same."
 
 _ROUNDED = "float(factor.abs().max() * (size * wrong).sum()) * (1 + SLACK) + TINY"
@@ -781,7 +782,17 @@ REASONS: dict[tuple[str, str, str, str], str] = {
     ("relu.tree", "Tree._try", "", ""): _SEARCH,
     ("relu.reach", "", "1e-300", "2e-300"): _GUARD,
     ("relu.region", "", "1e-300", "2e-300"): _GUARD,
-    ("relu.sweep", "_empty", "0", "1"): "The shape of what is empty, of which nothing is taken.",
+    ("relu.sweep", "_empty", "0", "1"): _EMPTY,
+    ("relu.sweep", "_backward", "0", "1"): _EMPTY,
+    ("relu.node", "_none", "0", "1"): _EMPTY,
+    ("relu.sweep", "sweep", "2", "4"): _EFFORT,
+    ("relu.sweep", "sweep", "value + noise[0]", ""): _EFFORT,
+    ("relu.reach", "_substituted", "chords.most > 0", "chords.most >= 0"): _SHORT,
+    ("relu.cut", "_dual", "y + 0.002 * y.mean()", ""): _SEARCH,
+    ("relu.cut", "_dual", "", "len(rows) <= rows.shape[1]"): (
+        "Both matrices have the same largest eigenvalue."
+    ),
+    ("relu.deviation", "Moving.along_path", "0", "1"): "One byte of a limit of memory.",
     ("certified.expansion", "_assemble", "2", "4"): _WIDER,
     ("relu.reach", "upper", "reach_of > 0", "reach_of <= 0"): (
         "A row always has zeros, for its own layer: a way that is saved is then not saved."

@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ SCHEMA = pa.schema(
         ("ball", pa.string()),
         ("dtype", pa.string()),
         *((name, pa.float64()) for name in _NUMBERS),
-        ("stay", pa.float64()),  # of the TOP largest scores, proved; null if not asked
+        ("stay", pa.float64()),  # of the TOP largest scores, proved; null: no memory for it
         ("left", pa.float64()),  # of these, under the attacks
         ("exact", pa.bool_()),
         ("neurons", pa.int64()),
@@ -170,12 +171,12 @@ def _measured(cell: Cell, x: torch.Tensor, model: torch.nn.Module) -> dict[str, 
     if cell.attribution == "saliency":
         flat = x.flatten(1).double()
         plain = interval_bound(network, flat, int(bound.target), region)
-    stay = left = None
-    if network_of(cell.network).size != "cnn":
+    moved = [attribution(x + each.delta, bound.target) for each in attacked]
+    left = min(_left(attribution(x, bound.target), each) for each in moved)
+    stay = None
+    with suppress(ab.MemoryLimitError):  # lists of all points of a path take more than the map
         kept = ab.reasons(attribution, x, cell.ball, TOP, claim=METHOD, by="absolute", attack=False)
         stay = kept.kept.item()
-        moved = [attribution(x + each.delta, bound.target) for each in attacked]
-        left = min(_left(attribution(x, bound.target), each) for each in moved)
     return {
         "stay": stay,
         "left": left,

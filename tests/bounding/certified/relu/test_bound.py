@@ -195,6 +195,9 @@ def test_memory_counts_pairs_of_neurons_and_what_is_held_of_other_points() -> No
     one, eight = least(1), least(8)
     neurons = int(ab.bound(ab.Saliency(net), x, ball, claim="certified").gap.neurons)
     assert neurons > 4
+    every, ball = ball, ab.L2Ball(50.0)  # in which all forty neurons may switch
+    assert least(1) == 8 * (6 + 20) * (20 + 20) + 8 * 4 * 40**2
+    ball = every
     assert one >= 8 * 4 * neurons**2 + 8 * 6 * (20 + 20)
     assert eight > 2 * one
     for points, limit in ((1, one - 1), (8, eight - 1), (8, one)):

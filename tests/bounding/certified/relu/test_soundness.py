@@ -688,6 +688,7 @@ def some_trees() -> list[int]:
 
 def test_a_tree_grows_until_a_limit_and_no_further() -> None:
     """Nodes, seconds, a value that is small enough, what is attained: whichever comes first."""
+    assert deviation.Tree(None, None, None).value == 0  # of no part in which anything is
     seeds = some_trees()
     assert len(seeds) == 4
     for seed in seeds:

@@ -121,7 +121,7 @@ def sweep(
         tangent, columns = stage.linear(state.tangent), stage.linear(state.columns)
         value = _reach_of_all(state, region, (z, tangent, columns))
         if number >= 2:
-            near = (value + noise[0] * (1 + SLACK) >= 0).nonzero().flatten()
+            near = (value + noise[0] >= 0).nonzero().flatten()
             noise[0, near] = through(network, slopes, fresh_noise, near, noise)
         value = value + noise[0] * (1 + SLACK)
         several = directions - size + int((value >= 0).sum())
