@@ -261,8 +261,17 @@ def test_what_the_page_says_of_certificates_is_what_the_rows_say() -> None:
     (one,) = ratios(*wide)
     assert f"At l2 .05 one image has {middle('neurons', *wide):.0f}, is at {one:.1f} times" in said
     assert middle("degrees", *wide) == 180
-    most = max(row["megabytes"] or 0 for row in rows)
-    assert f"took up to {most / 1000:.1f} GB, attacks included" in said
+    large = [row for row in rows if row["network"][:3] == "cnn" and row["stay"] is not None]
+    most = max(row["megabytes"] for row in large)
+    assert f"took up to {most / 1000:.1f} GB, the program, attacks and lists included" in said
+    (first, second, third), (some, fewer, least) = (
+        [f"{cell('cnn-at', 'l2', each)[0][name]:.0f}" for each in (0.01, 0.02, 0.05)]
+        for name in ("stay", "left")
+    )
+    assert f"{first}, {second} and {third} surely stay at l2 .01, .02 and .05" in said
+    assert f"(attacks left {some}, {fewer} and {least})" in said
+    own = [f"{cell('cnn-nat', 'l2', each)[0]['stay']:.0f}" for each in (0.01, 0.02)]
+    assert f"and {' and '.join(own)} at .01 and .02 where it was not" in said
     images = [name for name in {row["network"] for row in rows} if name[:3] in ("mlp", "tin")]
     nodes = span([(name, *ball, "ig-10") for name in images for ball in l2])
     assert f"they are at {nodes} times the attack on images" in said
