@@ -25,7 +25,10 @@ sys.path[:0] = [
 
 import mutants  # noqa: E402
 from reproduction.paper.command import STORED  # noqa: E402
+from reproduction.paper.figures.items import ITEMS as FIGURES  # noqa: E402
 from reproduction.paper.pages import page_parts  # noqa: E402
+from reproduction.paper.plan import Plan  # noqa: E402
+from reproduction.paper.runs import Runs  # noqa: E402
 from reproduction.zoo import sweep  # noqa: E402
 
 ANEW = "These are being made anew: `make paper` fills this part."
@@ -123,10 +126,20 @@ PAPER = {
 }
 
 
+PICTURES = ROOT / "docs" / "images" / "paper"
+
+
 def paper(stored: Path = STORED) -> dict[str, str]:
     """The parts of the pages on the paper, from what is stored."""
     anew = dict.fromkeys((part for parts in PAPER.values() for part in parts), ANEW)
-    return anew | page_parts(stored, ROOT / "docs" / "images" / "paper", "images/paper")
+    return anew | page_parts(stored, PICTURES, "images/paper")
+
+
+def draw() -> None:
+    """The paper's figures, which measure the Jacobians that they show: a minute."""
+    runs = Runs(Plan.read(), STORED)
+    for item in FIGURES.values():
+        item.make(runs, PICTURES)
 
 
 def fill(text: str, name: str, content: str) -> str:
@@ -164,6 +177,7 @@ def main() -> None:
     page = ROOT / "docs" / "zoo.md"
     text = fill(page.read_text(), "leaderboard", leaderboard())
     page.write_text(fill(text, "sweeps", sweeps()))
+    draw()
     made = paper()
     for name, parts in PAPER.items():
         page = ROOT / "docs" / name

@@ -16,9 +16,10 @@ from attribound.bounding.certified.rectified import Rectified
 from attribound.bounding.certified.relu.compact import Compact
 from attribound.bounding.certified.relu.cut import longest
 from attribound.bounding.certified.relu.lagrangian import shared
+from attribound.bounding.certified.relu.memory import check_memory
 from attribound.bounding.certified.relu.node import Node, node_of
 from attribound.bounding.certified.relu.region import Region
-from attribound.bounding.certified.relu.sweep import Point, Swept, check_memory, sweep
+from attribound.bounding.certified.relu.sweep import Point, Swept, sweep
 from attribound.bounding.certified.relu.tree import CLOSE, EXACT, Limits, Tree
 
 #: More items than these are bounded together once, not branched on.

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from attribound.basics.errors import MemoryLimitError
 from attribound.basics.rounding import SLACK, UNIT, up
 from attribound.bounding.certified.rectified import Rectified, slopes_where
 from attribound.bounding.certified.relu.adjoint import adjoints
 from attribound.bounding.certified.relu.compact import FREE, Compact
+from attribound.bounding.certified.relu.memory import check_memory
 from attribound.bounding.certified.relu.noise import through
 from attribound.bounding.certified.relu.reach import Chords, extended, upper
 from attribound.bounding.certified.relu.region import Region
@@ -291,14 +291,3 @@ def _backward(
     noise = (margin * size.norm()).item() * (1 + SLACK)
     places = torch.cat(switched) if switched else torch.zeros(0, dtype=torch.long)
     return Swept(replace(compact, gradient_noise=noise), gradient[0], places)
-
-
-def check_memory(needed: int, limit: int, of: str) -> None:
-    """Refuse to take more memory than the limit, before it is taken."""
-    if needed > limit:
-        raise MemoryLimitError(
-            "certificate",
-            expected=f"at most {limit / 2**30:.3g} GiB",
-            got=f"{needed / 2**30:.3g} GiB for {of}",
-            remedy="raise Certified(memory_limit=...), use a smaller ball, or another bound",
-        )
