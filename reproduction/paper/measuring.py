@@ -14,8 +14,7 @@ import pyarrow as pa
 
 import attribound as ab
 from attribound import LocalEngine
-from attribound.auditing import Work, audit
-from attribound.auditing.at_work import AtWork, Listener, heard_by, listener, nobody
+from attribound.auditing import AtWork, Listener, Work, audit, heard_by, listener, nobody
 from attribound.basics import StorageError
 from reproduction.paper.items import RECORDS
 from reproduction.paper.plan import Portion

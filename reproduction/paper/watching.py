@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from attribound.auditing.at_work import AtWork
-from attribound.auditing.progress import meanwhile
+from attribound.auditing import AtWork, meanwhile
 
 #: Between two lines about a block.
 _SECONDS = 60.0
