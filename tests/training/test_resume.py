@@ -52,7 +52,7 @@ def plain(settings: TrainingConfig, out: Path, *, resume: bool = False) -> None:
 
 def test_killed_at_any_moment_a_training_gives_the_same_weights(tmp_path) -> None:
     """SIGKILL at random moments, resumed until it is finished."""
-    settings = config("epochs=6", "checkpoint.steps=3", "evaluation.explained=0")
+    settings = config("epochs=24", "checkpoint.steps=3", "evaluation.explained=0")
     plain(settings, tmp_path / "whole")
     document = json.dumps(to_spec(settings))
     command = [sys.executable, str(KILLED), str(tmp_path / "killed"), document]
